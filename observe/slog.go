@@ -1,0 +1,92 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+)
+
+// Slog returns hooks that write to l. Steps of a call that goes well are at
+// debug level, retries and waits that the provider asked for at info, and what
+// somebody should look at (giving up, an open circuit, a quota that is low or
+// spent) at warn. Errors are written without the URL that net/http puts into
+// them, for its query may hold a secret. A nil l is [slog.Default], read at
+// each event.
+func Slog(l *slog.Logger) *Hooks {
+	log := func(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
+		to := l
+		if to == nil {
+			to = slog.Default()
+		}
+		to.LogAttrs(ctx, level, msg, attrs...)
+	}
+	return &Hooks{
+		Paced: func(ctx context.Context, p Paced) {
+			level := slog.LevelDebug
+			if p.Reason == Hold {
+				level = slog.LevelInfo
+			}
+			log(ctx, level, "paced", slog.String("key", p.Key), slog.Int64("n", p.N),
+				slog.Duration("wait", p.Wait), slog.String("reason", string(p.Reason)))
+		},
+		Attempted: func(ctx context.Context, a Attempt) {
+			log(ctx, slog.LevelDebug, "attempt", a.attrs()...)
+		},
+		Answered: func(ctx context.Context, a Answer) {
+			attrs := append(a.attrs(), slog.Duration("took", a.Took))
+			if a.Err != nil {
+				attrs = append(attrs, slog.String("error", withoutURL(a.Err)))
+			} else {
+				attrs = append(attrs, slog.Int("status", a.Status))
+			}
+			if a.IsTold {
+				attrs = append(attrs, slog.Duration("told", a.Told))
+			}
+			log(ctx, slog.LevelDebug, "answer", attrs...)
+		},
+		Retried: func(ctx context.Context, r Retry) {
+			log(ctx, slog.LevelInfo, "retry", append(r.attrs(),
+				slog.Duration("wait", r.Wait), slog.String("reason", string(r.Reason)))...)
+		},
+		GaveUp: func(ctx context.Context, g GaveUp) {
+			log(ctx, slog.LevelWarn, "gave up", append(g.attrs(), slog.String("reason", string(g.Reason)))...)
+		},
+		BreakerChanged: func(ctx context.Context, b BreakerChange) {
+			level := slog.LevelInfo
+			if b.To == "open" {
+				level = slog.LevelWarn
+			}
+			log(ctx, level, "circuit "+b.To, slog.String("key", b.Key), slog.String("from", b.From))
+		},
+		QuotaLow: func(ctx context.Context, q Quota) {
+			log(ctx, slog.LevelWarn, "quota low", q.attrs()...)
+		},
+		QuotaSpent: func(ctx context.Context, q Quota) {
+			log(ctx, slog.LevelWarn, "quota spent", q.attrs()...)
+		},
+	}
+}
+
+func (a Attempt) attrs() []slog.Attr {
+	return []slog.Attr{slog.String("method", a.Method), slog.String("host", a.Host), slog.Int("attempt", a.N)}
+}
+
+func (q Quota) attrs() []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("quota", q.Quota), slog.String("key", q.Key),
+		slog.Int64("limit", q.Limit), slog.Int64("left", q.Left),
+	}
+	if !q.Resets.IsZero() {
+		attrs = append(attrs, slog.Time("resets", q.Resets))
+	}
+	return attrs
+}
+
+func withoutURL(err error) string {
+	var u *url.Error
+	for errors.As(err, &u) {
+		err = u.Err
+	}
+	return err.Error()
+}
