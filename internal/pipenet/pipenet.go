@@ -21,9 +21,10 @@ package pipenet
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // Listener accepts what its own DialContext dials, whatever the address.
@@ -32,12 +33,14 @@ type Listener struct {
 	done  chan struct{}
 	stop  sync.Once // httptest and http.Server both call Close
 
-	dialed, open atomic.Int64
+	mu     sync.Mutex
+	open   map[*conn]struct{}
+	dialed int
 }
 
 // Listen returns a listener that is ready to be dialed.
 func Listen() *Listener {
-	return &Listener{conns: make(chan net.Conn), done: make(chan struct{})}
+	return &Listener{conns: make(chan net.Conn), done: make(chan struct{}), open: make(map[*conn]struct{})}
 }
 
 // DialContext has the type of [net/http.Transport.DialContext]. It waits for an
@@ -47,9 +50,12 @@ func (l *Listener) DialContext(ctx context.Context, _, _ string) (net.Conn, erro
 	client, server := net.Pipe()
 	select {
 	case l.conns <- server:
-		l.dialed.Add(1)
-		l.open.Add(1)
-		return &conn{Conn: client, l: l}, nil
+		c := &conn{Conn: client, l: l}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.dialed++
+		l.open[c] = struct{}{}
+		return c, nil
 	case <-l.done:
 		return nil, l.dialError(net.ErrClosed)
 	case <-ctx.Done():
@@ -77,24 +83,43 @@ func (l *Listener) Close() error {
 func (l *Listener) Addr() net.Addr { return addr{} }
 
 // Dialed counts the connections made so far.
-func (l *Listener) Dialed() int { return int(l.dialed.Load()) }
+func (l *Listener) Dialed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dialed
+}
 
 // Open counts the connections that the client's side has not closed.
-func (l *Listener) Open() int { return int(l.open.Load()) }
+func (l *Listener) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
+// Cut closes every connection, as a pulled cable would.
+func (l *Listener) Cut() {
+	l.mu.Lock()
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
+}
 
 func (l *Listener) dialError(err error) error {
 	return &net.OpError{Op: "dial", Net: "pipe", Addr: l.Addr(), Err: err}
 }
 
-// conn counts itself out once.
+// conn is the client's end. It takes itself off the list when it is closed.
 type conn struct {
 	net.Conn
-	l      *Listener
-	closed sync.Once
+	l *Listener
 }
 
 func (c *conn) Close() error {
-	c.closed.Do(func() { c.l.open.Add(-1) })
+	c.l.mu.Lock()
+	delete(c.l.open, c)
+	c.l.mu.Unlock()
 	return c.Conn.Close()
 }
 

@@ -60,6 +60,23 @@ func TestDialFailsAsNetDoes(t *testing.T) {
 	})
 }
 
+func TestTheEndCutsWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, base := Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://provider.test/", nil)
+		require.NoError(t, err)
+		_, err = base.RoundTrip(r) // its handler writes for ever: without Cut this bubble would not end
+		require.NoError(t, err)
+		assert.Equal(t, 1, l.Open())
+	})
+}
+
 func Example() {
 	l := Listen()
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
