@@ -1,0 +1,192 @@
+package breaker
+
+import (
+	"hash/maphash"
+	"time"
+)
+
+// A table finds circuits by key, and knows which to forget first.
+type table struct {
+	byKey              map[string]*circuit
+	idle               list // closed, roughly by when they were last used
+	held               list // open and half-open, by when they became so
+	evicted, unguarded uint64
+}
+
+const (
+	recentKeys = 64 // a power of two
+	look       = 64 // circuits examined to make room for one
+)
+
+var seed = maphash.MakeSeed()
+
+// recall finds a circuit without the lock if its key was used lately.
+func (b *Breaker) recall(key string) *circuit {
+	c := b.recent[slot(key)].Load()
+	if c == nil || c.key != key {
+		return nil
+	}
+	return c
+}
+
+func slot(key string) int { return int(maphash.String(seed, key) % recentKeys) }
+
+func (b *Breaker) remember(c *circuit) {
+	if s := &b.recent[c.slot]; s.Load() != c {
+		s.Store(c)
+	}
+}
+
+// find finds a circuit, nil if there is none.
+func (b *Breaker) find(key string) *circuit {
+	if c := b.recall(key); c != nil && c.era.Load() != nil {
+		return c
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.keys.byKey[key]
+	if c != nil {
+		b.remember(c)
+	}
+	return c
+}
+
+// add makes a closed circuit, nil if there is no room.
+func (b *Breaker) add(key string, now time.Time) *circuit {
+	k := &b.keys
+	if most := b.maxKeys(); most > 0 && len(k.byKey) >= most && !b.makeRoom(now) {
+		k.unguarded++
+		return nil
+	}
+	if k.byKey == nil {
+		k.byKey = make(map[string]*circuit)
+	}
+	c := &circuit{key: key, slot: slot(key)}
+	k.byKey[key] = c
+	b.enterEra(c, &era{state: Closed})
+	return c
+}
+
+// makeRoom forgets one circuit: of the longest idle closed ones the first that
+// equals a new one, else the first of these with failures counted, else an open
+// one that nobody came to probe for long. It looks at a few only, so that a
+// table full of busy keys costs a stranger little; it goes on there next time.
+func (b *Breaker) makeRoom(now time.Time) bool {
+	k := &b.keys
+	var usedBefore, blemished *circuit
+	for range min(look, k.idle.n) {
+		c := k.idle.first()
+		k.idle.add(c) // to the back
+		e := c.era.Load()
+		switch {
+		case e.hasCalls():
+		case !e.spotless():
+			blemished = first(blemished, c)
+		case c.used.Load():
+			c.used.Store(false)
+			usedBefore = first(usedBefore, c)
+		case b.forget(c):
+			return true
+		}
+	}
+	if b.forget(usedBefore) || b.forget(blemished) {
+		return true
+	}
+	t := b.since(now)
+	for range min(look, k.held.n) {
+		c := k.held.first()
+		if b.abandoned(c, t) && b.forget(c) {
+			return true
+		}
+		k.held.add(c)
+	}
+	return false
+}
+
+func first(a, b *circuit) *circuit {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// spotless reports whether a closed era has no failure counted. Successes do
+// not matter: to forget them makes nothing open that would not.
+func (e *era) spotless() bool {
+	if e.run.Load() != 0 || e.told != 0 {
+		return false
+	}
+	if e.window == nil {
+		return true
+	}
+	bad, _ := e.window.count()
+	return bad == 0
+}
+
+// abandoned reports whether a probe could have left for so long that nobody
+// seems to want this key any more.
+func (b *Breaker) abandoned(c *circuit, t int64) bool {
+	e := c.era.Load()
+	since := e.until
+	if e.state == HalfOpen {
+		since = e.idle
+		if e.probe != nil {
+			since = e.deadline
+		}
+	}
+	return t-int64(b.maxOpenFor()) >= since
+}
+
+// forget removes a circuit unless a call gets in just now: [Breaker.Enter]
+// counts itself in and looks at the era again, this takes the era away and looks
+// at the count again, so at least one of the two sees the other.
+func (b *Breaker) forget(c *circuit) bool {
+	if c == nil {
+		return false
+	}
+	e := c.era.Swap(nil)
+	if e.hasCalls() {
+		c.era.Store(e)
+		return false
+	}
+	c.in.remove(c)
+	delete(b.keys.byKey, c.key)
+	b.recent[c.slot].CompareAndSwap(c, nil)
+	b.keys.evicted++
+	return true
+}
+
+// A list is a ring of circuits through their own links; each is in one list.
+type list struct {
+	front *circuit
+	n     int
+}
+
+func (l *list) first() *circuit { return l.front }
+
+// add puts c last, taking it from where it is.
+func (l *list) add(c *circuit) {
+	if c.in != nil {
+		c.in.remove(c)
+	}
+	c.in = l
+	l.n++
+	if l.front == nil {
+		l.front, c.next, c.prev = c, c, c
+		return
+	}
+	c.next, c.prev = l.front, l.front.prev
+	c.prev.next, c.next.prev = c, c
+}
+
+func (l *list) remove(c *circuit) {
+	if l.n--; l.n == 0 {
+		l.front = nil
+	} else {
+		c.prev.next, c.next.prev = c.next, c.prev
+		if l.front == c {
+			l.front = c.next
+		}
+	}
+	c.in, c.next, c.prev = nil, nil, nil
+}
