@@ -181,7 +181,7 @@ func (b *Breaker) Open(key string, now time.Time) (remaining time.Duration, open
 		}
 		t := b.since(now)
 		if e.state == Open && !e.before(t) {
-			left := e.left(t)
+			left := max(0, e.left(t))
 			return left, left > 0
 		}
 		b.mu.Lock()
@@ -218,8 +218,8 @@ func (b *Breaker) Enter(key string, now time.Time) (Permit, error) {
 	if c := b.recall(key); c != nil {
 		e := c.era.Load()
 		switch {
-		case e == nil || b.slowAfter() > 0:
-		case e.state == Closed:
+		case e == nil:
+		case e.state == Closed && b.SlowCall <= 0:
 			if !c.used.Load() {
 				c.used.Store(true)
 			}

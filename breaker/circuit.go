@@ -165,9 +165,9 @@ func (b *Breaker) blocked(e *era, t int64) time.Duration {
 // take gives the place of a probe to a call.
 func (b *Breaker) take(e *era, c *call, t int64) {
 	e.probe, e.at, e.idle = c, t, t
-	e.deadline = t + int64(b.probeTimeout())
-	if b.ProbeTimeout < 0 {
-		e.deadline = forever
+	e.deadline = forever
+	if d := b.probeTimeout(); d >= 0 {
+		e.deadline = after(t, d)
 	}
 }
 
@@ -224,7 +224,7 @@ func (b *Breaker) settle(e *era, v verdict, told time.Duration, t int64) {
 func (b *Breaker) open(c *circuit, t, told int64) {
 	p := period(b.openFor(), b.maxOpenFor(), c.fails)
 	p -= time.Duration(b.chance() * float64(p/2))
-	b.change(c, &era{state: Open, from: t, until: max(t+int64(p), told)})
+	b.change(c, &era{state: Open, from: t, until: max(after(t, p), told)})
 }
 
 // period is first, doubled for every failed probe, at most most.
@@ -236,6 +236,14 @@ func period(first, most time.Duration, fails int) time.Duration {
 		first *= 2
 	}
 	return first
+}
+
+// after is d after t, or forever.
+func after(t int64, d time.Duration) int64 {
+	if t > forever-int64(d) {
+		return forever
+	}
+	return t + int64(d)
 }
 
 // toldUntil is when a wait told at t ends, and up to a tenth of it.

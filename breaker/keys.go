@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"hash/maphash"
 	"time"
 )
 
@@ -18,8 +17,6 @@ const (
 	look       = 64 // circuits examined to make room for one
 )
 
-var seed = maphash.MakeSeed()
-
 // recall finds a circuit without the lock if its key was used lately.
 func (b *Breaker) recall(key string) *circuit {
 	c := b.recent[slot(key)].Load()
@@ -29,7 +26,21 @@ func (b *Breaker) recall(key string) *circuit {
 	return c
 }
 
-func slot(key string) int { return int(maphash.String(seed, key) % recentKeys) }
+// slot is a cheap hash: the length, eight bytes after "https://" and the eight
+// in the middle. Keys that meet in a slot take the lock, no more.
+func slot(key string) int {
+	n := len(key)
+	if n < 16 {
+		return n
+	}
+	h := uint64(n) + word(key[8:]) + 3*word(key[n/2:])
+	return int(h * 0x9e3779b97f4a7c15 >> 58) // recentKeys is 1<<6
+}
+
+func word(s string) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
 
 func (b *Breaker) remember(c *circuit) {
 	if s := &b.recent[c.slot]; s.Load() != c {
@@ -72,7 +83,7 @@ func (b *Breaker) add(key string, now time.Time) *circuit {
 // one that nobody came to probe for long. It looks at a few only, so that a
 // table full of busy keys costs a stranger little; it goes on there next time.
 func (b *Breaker) makeRoom(now time.Time) bool {
-	k := &b.keys
+	k, t := &b.keys, b.since(now)
 	var usedBefore, blemished *circuit
 	for range min(look, k.idle.n) {
 		c := k.idle.first()
@@ -80,7 +91,7 @@ func (b *Breaker) makeRoom(now time.Time) bool {
 		e := c.era.Load()
 		switch {
 		case e.hasCalls():
-		case !e.spotless():
+		case !e.spotless(t):
 			blemished = first(blemished, c)
 		case c.used.Load():
 			c.used.Store(false)
@@ -92,7 +103,6 @@ func (b *Breaker) makeRoom(now time.Time) bool {
 	if b.forget(usedBefore) || b.forget(blemished) {
 		return true
 	}
-	t := b.since(now)
 	for range min(look, k.held.n) {
 		c := k.held.first()
 		if b.abandoned(c, t) && b.forget(c) {
@@ -110,16 +120,20 @@ func first(a, b *circuit) *circuit {
 	return b
 }
 
-// spotless reports whether a closed era has no failure counted. Successes do
-// not matter: to forget them makes nothing open that would not.
-func (e *era) spotless() bool {
-	if e.run.Load() != 0 || e.told != 0 {
+// spotless reports whether a closed era has no failure at t that still counts.
+// Successes are given up: they weigh only against failures of the same window.
+func (e *era) spotless(t int64) bool {
+	if e.run.Load() != 0 || e.told > t {
 		return false
 	}
 	if e.window == nil {
 		return true
 	}
 	bad, _ := e.window.count()
+	if bad > 0 { // perhaps long ago
+		e.tick(t)
+		bad, _ = e.window.count()
+	}
 	return bad == 0
 }
 
