@@ -1,0 +1,203 @@
+package retry
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
+)
+
+// Attempt is one try of a call. A Sender gets it to send it, Policy.Check to
+// judge it; neither may keep it, for it is used again for the next try.
+type Attempt struct {
+	N       int           // 1 is the first; a try that was refused keeps its number
+	Request *http.Request // the caller's; a Sender may put its own copy here before RoundTrip
+
+	// What it came to, from when the Sender returned.
+	Response       *http.Response     // nil if Err
+	Err            error              // nil if Response
+	Signal         headerparse.Signal // what the response says about limits; read when needed, unless Parsed
+	Parsed         bool               // a Sender that has parsed the response puts Signal here and sets this
+	NeverProcessed bool               // positive proof that the provider did not act on it
+	Refused        bool               // this client did not send it; also found by the error's Refused() bool
+	OpenFor        time.Duration      // if an open circuit refused it: how long it stays open; also found by the error's OpenFor()
+
+	// When it left and when its answer was there. A Sender that has read the
+	// clock may set them, Started right before RoundTrip, which spares readings;
+	// zero: not known.
+	Started, Ended time.Time
+
+	call *Call
+	sent bool
+	open bool
+}
+
+// RoundTrip sends the attempt by base: with the body rewound, AttemptTimeout
+// running, and a trace where it can matter. A Sender calls it once, when
+// everything it had to wait for is there. A nil base is http.DefaultTransport.
+func (a *Attempt) RoundTrip(base http.RoundTripper) (*http.Response, error) {
+	if a.sent {
+		return nil, errSentTwice
+	}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	c := a.call
+	a.sent, c.handed = true, true
+	c.sent++
+	if c.hooks == nil {
+		return a.roundTrip(base)
+	}
+	return a.observed(base)
+}
+
+var (
+	errSentTwice = errors.New("retry: an Attempt is sent once; use another RoundTripper to send twice")
+	errNothing   = errors.New("retry: the base returned neither a response nor an error")
+)
+
+// Sent reports whether RoundTrip was called.
+func (a *Attempt) Sent() bool { return a.sent }
+
+func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
+	h, ctx := a.call.hooks, a.call.Request.Context()
+	event := a.event()
+	if h.Attempted != nil {
+		h.Attempted(ctx, event)
+	}
+	if h.Answered == nil {
+		return a.roundTrip(base)
+	}
+	if a.Started.IsZero() {
+		a.Started = a.call.State.now()
+	}
+	resp, err := a.roundTrip(base)
+	now := a.call.State.now()
+	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(a.Started)}
+	if err == nil {
+		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, now), true
+		answer.Status, answer.Told, answer.IsTold = resp.StatusCode, a.Signal.Wait, a.Signal.Told
+	}
+	h.Answered(ctx, answer)
+	return resp, err
+}
+
+// event names the attempt to hooks.
+func (a *Attempt) event() observe.Attempt {
+	r := a.call.Request
+	e := observe.Attempt{Method: r.Method, Host: a.call.Origin, N: a.N}
+	if e.Method == "" {
+		e.Method = http.MethodGet
+	}
+	if e.Host == "" {
+		e.Host = observe.Host(r)
+	}
+	return e
+}
+
+func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
+	c, r := a.call, a.Request
+	ctx, limit := r.Context(), a.limit()
+	if c.body == nil && !c.traced && limit == 0 {
+		return checked(base.RoundTrip(r))
+	}
+	var trace *tracer
+	if c.traced {
+		trace = new(tracer)
+		ctx = trace.with(ctx)
+	}
+	var f *flight
+	if limit > 0 {
+		f = newFlight(c.State, r, ctx, limit)
+		r = &f.request
+	} else {
+		r = r.WithContext(ctx)
+	}
+	if c.body != nil {
+		// An earlier attempt may still read its body, from a request of its own.
+		r.Body, c.body = c.body, nil
+	}
+	var resp *http.Response
+	var err error
+	if f != nil {
+		resp, err = f.roundTrip(base, a.Started)
+	} else {
+		resp, err = checked(base.RoundTrip(r))
+	}
+	a.NeverProcessed = err != nil && trace != nil && trace.provesUnsent()
+	return resp, err
+}
+
+// limit is AttemptTimeout, or zero where it could change nothing: the caller's
+// own deadline ends a request without a body before.
+func (a *Attempt) limit() time.Duration {
+	c := a.call
+	d := c.policy.AttemptTimeout
+	if d <= 0 || d >= forever/2 {
+		return 0
+	}
+	if a.Started.IsZero() {
+		a.Started = c.State.now()
+	}
+	if deadline, ok := a.Request.Context().Deadline(); ok && c.bodiless && deadline.Sub(a.Started) <= d {
+		return 0
+	}
+	return d
+}
+
+// roundTrip sends the flight and ends its watch, however the base ends.
+func (f *flight) roundTrip(base http.RoundTripper, started time.Time) (resp *http.Response, err error) {
+	f.begin(started)
+	returned := false
+	defer func() {
+		if !returned { // a panic, or runtime.Goexit
+			f.end()
+			f.detach()
+		}
+	}()
+	resp, err = checked(base.RoundTrip(&f.request))
+	returned = true
+	if f.end() && f.caller.Err() == nil {
+		if resp != nil { // its header came in the same instant, its body is cut off
+			resp.Body.Close()
+		}
+		f.detach()
+		return nil, &timeoutError{after: f.limit, err: err}
+	}
+	if !f.isAttached() {
+		return resp, err
+	}
+	if err != nil || resp.Body == http.NoBody {
+		f.detach()
+		return resp, err
+	}
+	f.down = download{resp.Body, f}
+	if w, ok := resp.Body.(io.Writer); ok {
+		resp.Body = duplex{&f.down, w}
+	} else {
+		resp.Body = &f.down
+	}
+	return resp, nil
+}
+
+// checked holds a base to the contract of http.RoundTripper: a response with a
+// body or an error, never both and never neither.
+func checked(resp *http.Response, err error) (*http.Response, error) {
+	switch {
+	case err != nil && resp != nil:
+		if resp.Body != nil {
+			resp.Body.Close()
+		}
+		return nil, err
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, errNothing
+	case resp.Body == nil:
+		resp.Body = http.NoBody
+	}
+	return resp, nil
+}

@@ -1,0 +1,296 @@
+package retry
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
+)
+
+// Sender is what one attempt is. A Transport's is a.RoundTrip(base); one that
+// waits for its turn or asks a circuit first does so before that, and may
+// refuse by an error with a method Refused() bool. It leaves the request's body
+// alone: Do closes what was not sent.
+type Sender interface {
+	Send(a *Attempt) (*http.Response, error)
+}
+
+// Call is what Do needs to know. It also holds what the call needs while it
+// runs, so that an owner with a structure of its own per call embeds it there:
+// a Call may be used for another Do when the former has returned, and must not
+// be copied.
+type Call struct {
+	Request *http.Request // the caller's; not written to
+	Policy  *Policy       // nil: the zero Policy. WithPolicy's comes before it
+	State   *State        // the owner's; required
+	Origin  string        // the request's scheme://host:port, if it is known
+	Vouched bool          // a key makes a repeat safe
+	Prove   bool          // find out about NeverProcessed also where retries do not need it
+	Sender  Sender        // required
+
+	run
+	tries  []Try // the memory of both stays with the Call
+	engine *engine
+}
+
+// run is one Do.
+type run struct {
+	policy *Policy
+	hooks  *observe.Hooks
+	begun  time.Time // read only with MaxElapsed
+
+	safe     bool // a repeat is: by its method, its key or the caller's word
+	traced   bool
+	bodiless bool
+
+	attempt     Attempt
+	verdict     decision
+	interrupted bool          // the caller's context ended before the next attempt
+	body        io.ReadCloser // the next attempt's, if it is not the caller's
+	handed      bool          // the caller's body is a base's business now
+	sent        int
+	retries     int
+	backoff     time.Duration // drawn last
+	processed   bool          // for all we know
+	uncertain   bool          // an attempt failed halfway, for all we know
+
+	status int // of the last response that was given up
+	signal headerparse.Signal
+}
+
+// Do sends a call, as often as its policy allows. It returns what
+// http.RoundTripper promises: a response, or an error. neverProcessed says that
+// the provider provably acted on no attempt; it is false when a response is
+// returned.
+func Do(c *Call) (resp *http.Response, neverProcessed bool, err error) {
+	c.begin()
+	c.send()
+	if c.decide() {
+		c.tryAgain()
+	}
+	return c.finish()
+}
+
+func (c *Call) begin() {
+	if c.State == nil {
+		c.State = new(State)
+	}
+	r := c.Request
+	ctx := r.Context()
+	o := optionsOf(ctx)
+	switch {
+	case o.policy != nil:
+		c.policy = o.policy
+	case c.Policy != nil:
+		c.policy = c.Policy
+	default:
+		c.policy = &defaultPolicy
+	}
+	c.hooks = observe.From(ctx)
+	c.bodiless = r.Body == nil || r.Body == http.NoBody
+	c.safe = c.Vouched || o.idempotent || isIdempotent(r.Method)
+	// For all others a proof is what allows a repeat, if the body does.
+	c.traced = c.Prove || !c.safe && (c.bodiless || r.GetBody != nil)
+	if c.policy.MaxElapsed > 0 {
+		c.begun = c.State.now()
+	}
+}
+
+func (c *Call) send() {
+	a := &c.attempt
+	*a = Attempt{N: c.sent + 1, Request: c.Request, call: c}
+	a.Response, a.Err = checked(c.Sender.Send(a))
+	if a.Response != nil && !a.sent {
+		c.sent++ // answered by the Sender itself
+	}
+}
+
+// decide judges the attempt and, if there will be another, makes ready for it.
+func (c *Call) decide() (again bool) {
+	a := &c.attempt
+	if a.Err == nil && a.Response.StatusCode < 400 && c.policy.Check == nil {
+		c.verdict = decision{}
+		c.settle(true)
+		return false
+	}
+	s := c.judge()
+	if !s.ended && s.kind != refused {
+		c.settle((s.kind == final || s.kind == conflict) && s.check != Retry)
+	}
+	c.verdict = c.weigh(&s)
+	if c.verdict.again && !c.prepare() {
+		c.verdict.again = false
+	}
+	if c.verdict.again || a.Err != nil {
+		c.remember()
+	}
+	c.report()
+	if c.verdict.again {
+		c.retries++
+		c.backoff = c.verdict.backoff
+		c.uncertain = c.uncertain || s.kind == transient && !a.NeverProcessed
+		if resp := a.Response; resp != nil {
+			c.status, c.signal = resp.StatusCode, a.Signal
+			discard(resp.Body, resp.ContentLength)
+			a.Response = nil
+		}
+	}
+	return c.verdict.again
+}
+
+// judge finds out what the attempt came to.
+func (c *Call) judge() situation {
+	a := &c.attempt
+	s := situation{ended: hasEnded(c.Request), safe: c.safe, uncertain: c.uncertain}
+	if err := a.Err; err != nil {
+		a.Err = withoutURL(err)
+		s.kind = kindOfError(c.Request, err)
+		switch {
+		case a.Refused || !a.sent || s.kind == refused:
+			s.kind, a.Refused = refused, true
+			s.wait, s.open = openFor(err)
+			if a.OpenFor > 0 {
+				s.wait, s.open = a.OpenFor, true
+			}
+			a.OpenFor, a.NeverProcessed = s.wait, true
+		default:
+			a.NeverProcessed = a.NeverProcessed || provesUnsent(err)
+		}
+	} else {
+		if !a.Parsed {
+			a.Signal, a.Parsed = headerparse.Parse(a.Response.StatusCode, a.Response.Header, a.Ended), true
+		}
+		s.kind = kindOfStatus(a.Response)
+		s.told, s.wait = a.Signal.Told, a.Signal.Wait
+	}
+	c.processed = c.processed || !a.NeverProcessed
+	s.unsent = a.NeverProcessed
+	if check := c.policy.Check; check != nil {
+		s.check = check(a)
+	}
+	return s
+}
+
+// weigh completes the situation and decides.
+func (c *Call) weigh(s *situation) decision {
+	if s.kind == final && s.check != Retry {
+		return decision{}
+	}
+	now := c.State.now()
+	s.sent, s.retries, s.last = c.sent, c.retries, c.backoff
+	s.rewinds = c.bodiless || c.Request.GetBody != nil || !c.handed
+	s.room = c.room(now)
+	b, key := c.budget(), ""
+	if b != NoBudget {
+		key = c.key()
+	}
+	s.funded = b.Level(key, now) >= 1
+	random := c.State.random
+	if random == nil {
+		random = rand.Float64
+	}
+	return c.policy.decide(*s, random)
+}
+
+// room is how long the next attempt may be put off.
+func (c *Call) room(now time.Time) time.Duration {
+	room := forever
+	if d, ok := c.Request.Context().Deadline(); ok {
+		room = d.Sub(now)
+	}
+	if most := c.policy.MaxElapsed; most > 0 {
+		room = min(room, most-now.Sub(c.begun))
+	}
+	return room
+}
+
+// prepare gets what the next attempt needs: a body, then a token. The response
+// at hand is not touched before both are there, for without them it is the
+// caller's.
+func (c *Call) prepare() bool {
+	if c.handed && c.body == nil && !c.bodiless {
+		body, err := c.Request.GetBody()
+		if err != nil || body == nil {
+			c.verdict.reason = observe.NotReplayable
+			return false
+		}
+		c.body = body
+	}
+	if b := c.budget(); c.verdict.pays && b != NoBudget && !b.Take(c.key(), c.State.now()) {
+		c.verdict.reason = observe.Budget
+		return false
+	}
+	return true
+}
+
+func (c *Call) budget() *Budget {
+	if b := c.policy.Budget; b != nil {
+		return b
+	}
+	return &c.State.budget
+}
+
+func (c *Call) key() string {
+	if key := c.policy.Key; key != nil {
+		return key(c.Request)
+	}
+	if c.Origin == "" {
+		c.Origin = c.State.origins.Of(c.Request.URL)
+	}
+	return c.Origin
+}
+
+// settle counts an answer for the budget.
+func (c *Call) settle(success bool) {
+	b := c.budget()
+	if b == NoBudget {
+		return
+	}
+	a := &c.attempt
+	now := a.Ended
+	if now.IsZero() {
+		if now = a.Started; now.IsZero() {
+			now = c.State.now()
+		}
+	}
+	switch {
+	case c.sent == 1:
+		b.Called(c.key(), success, now)
+	case success:
+		b.Recovered(c.key(), now)
+	}
+}
+
+// remember adds the attempt to the history.
+func (c *Call) remember() {
+	a := &c.attempt
+	t := Try{Err: a.Err, NeverProcessed: a.NeverProcessed, Refused: a.Refused}
+	if a.Response != nil {
+		t.Status = a.Response.StatusCode
+	}
+	if c.verdict.again {
+		t.Wait = c.verdict.wait
+	}
+	if len(c.tries) == maxTries {
+		copy(c.tries, c.tries[1:])
+		c.tries = c.tries[:maxTries-1]
+	}
+	c.tries = append(c.tries, t)
+}
+
+func (c *Call) report() {
+	h := c.hooks
+	if h == nil {
+		return
+	}
+	ctx, d := c.Request.Context(), c.verdict
+	switch {
+	case d.again && h.Retried != nil:
+		h.Retried(ctx, observe.Retry{Attempt: c.attempt.event(), Wait: d.wait, Reason: d.reason})
+	case !d.again && d.reason != "" && h.GaveUp != nil:
+		h.GaveUp(ctx, observe.GaveUp{Attempt: c.attempt.event(), Reason: d.reason})
+	}
+}

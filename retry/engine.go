@@ -1,0 +1,89 @@
+package retry
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/politehttp/polite/observe"
+)
+
+// engine runs the loop of a call that is tried again: go-retryablehttp waits,
+// and asks it everything else. What the engine sees are stand-ins: a request
+// that carries nothing but the caller's context, and an empty response. The real
+// ones pass beside it, so that it neither reads bodies, nor follows redirects,
+// nor drops the last response, nor puts a URL into an error.
+//
+// It is entered with the first attempt made: its first round trip only hands
+// over what that came to.
+type engine struct {
+	call     *Call
+	client   retryablehttp.Client
+	response http.Response
+	header   http.Header
+	entered  bool
+}
+
+var nowhere = &url.URL{Scheme: "http", Host: "retry.invalid"}
+
+func newEngine(c *Call) *engine {
+	e := &engine{call: c, header: http.Header{}}
+	e.response = http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+	e.client = retryablehttp.Client{
+		HTTPClient:   &http.Client{Transport: e},
+		RetryMax:     math.MaxInt,
+		CheckRetry:   e.checkRetry,
+		Backoff:      e.backoff,
+		ErrorHandler: e.failed,
+	}
+	return e
+}
+
+// tryAgain makes the further attempts of a call whose first one has failed.
+func (c *Call) tryAgain() {
+	if c.engine == nil {
+		c.engine = newEngine(c)
+	}
+	e := c.engine
+	e.entered = false
+	r := (&http.Request{Method: http.MethodGet, URL: nowhere, Header: e.header}).WithContext(c.Request.Context())
+	if _, err := e.client.Do(&retryablehttp.Request{Request: r}); err != nil {
+		c.interrupt()
+	}
+}
+
+// interrupt notes that the caller's context ended during a wait.
+func (c *Call) interrupt() {
+	c.interrupted = true
+	c.verdict = stop(observe.Cancelled)
+	c.report()
+}
+
+func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
+	switch c := e.call; {
+	case !e.entered:
+		e.entered = true
+	case hasEnded(c.Request): // a wait of zero and an ended context: either may win
+		c.interrupt()
+	default:
+		c.send()
+		c.decide()
+	}
+	return &e.response, nil
+}
+
+func (e *engine) checkRetry(context.Context, *http.Response, error) (bool, error) {
+	return e.call.verdict.again, nil
+}
+
+func (e *engine) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration {
+	return e.call.verdict.wait
+}
+
+func (e *engine) failed(_ *http.Response, err error, _ int) (*http.Response, error) {
+	return nil, err
+}

@@ -1,0 +1,108 @@
+package retry
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
+)
+
+// Try is what one attempt of a failed call came to.
+type Try struct {
+	Status         int           // zero if Err
+	Err            error         // nil if Status
+	NeverProcessed bool          // positive proof that the provider did not act on it
+	Refused        bool          // this client did not send it
+	Wait           time.Duration // what was waited afterwards; zero for the last one
+}
+
+// Error is how a call ends that has no response to return: its attempts, and
+// why there was no other. An exhausted call whose last attempt was answered
+// returns that response and no error.
+//
+// errors.Is and errors.As find the errors of all attempts, and if the caller's
+// context ended, its error and its cause.
+type Error struct {
+	Method string // of the request
+	Host   string // scheme://host:port
+	Tries  []Try  // every attempt in its order; of more than 1,000, the last
+	Sent   int    // how many attempts were sent
+
+	Status int                // of the last response, which was given up for a retry; zero if there was none
+	Signal headerparse.Signal // what that response said about limits
+	Reason observe.Reason     // why there was no further attempt
+
+	ended []error // the context's error, and its cause if that is another
+}
+
+const (
+	maxTries = 1000
+	maxShown = 5
+)
+
+// Error tells the attempts and what they ended with. It shows no path, query or
+// header.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "retry: %s %s failed", e.Method, e.Host)
+	switch {
+	case e.Sent == 0:
+		b.WriteString(" unsent")
+	case e.Sent > 1:
+		fmt.Fprintf(&b, " after %d attempts", e.Sent)
+	}
+	if len(e.ended) > 0 {
+		b.WriteString(", ended by its context (" + e.ended[len(e.ended)-1].Error() + ")")
+	} else if e.Reason != "" {
+		b.WriteString(" (" + string(e.Reason) + ")")
+	}
+	shown := e.Tries[max(0, len(e.Tries)-maxShown):]
+	sep := ": "
+	if len(shown) < len(e.Tries) {
+		sep = ": …, "
+	}
+	for _, t := range shown {
+		b.WriteString(sep)
+		if sep = ", "; t.Err != nil {
+			b.WriteString(t.Err.Error())
+		} else {
+			fmt.Fprintf(&b, "status %d", t.Status)
+		}
+	}
+	return b.String()
+}
+
+// Timeout reports whether time ran out: the caller's, or in the last attempt.
+func (e *Error) Timeout() bool {
+	if len(e.ended) > 0 {
+		return isTimeout(e.ended[0])
+	}
+	return len(e.Tries) > 0 && isTimeout(e.Tries[len(e.Tries)-1].Err)
+}
+
+// Unwrap returns why the context ended, if it did, and the errors of the
+// attempts, the last one first.
+func (e *Error) Unwrap() []error {
+	all := e.ended[:len(e.ended):len(e.ended)]
+	for i := len(e.Tries) - 1; i >= 0; i-- {
+		if err := e.Tries[i].Err; err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// endOf returns the errors that say how a context ended.
+func endOf(ctx context.Context) []error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && cause != err {
+		return []error{err, cause}
+	}
+	return []error{err}
+}

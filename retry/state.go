@@ -1,0 +1,31 @@
+package retry
+
+import (
+	"sync"
+	"time"
+
+	"github.com/politehttp/polite/internal/origin"
+)
+
+// State is what the calls of one owner share: the budget of those whose policy
+// has none, and the clock that ends attempts. A Transport has one; who uses Do
+// keeps one beside its other parts. The zero value is ready. A State must not
+// be copied.
+type State struct {
+	budget  Budget
+	watch   watchdog
+	origins origin.Cache
+	begun   sync.Once
+	epoch   time.Time
+	random  func() float64 // nil: math/rand/v2; set by tests
+}
+
+// now reads the clock at the price of a monotonic reading, which is half of
+// time.Now's.
+func (s *State) now() time.Time {
+	s.begun.Do(func() {
+		s.epoch = time.Now()
+		s.watch.next.Store(unarmed)
+	})
+	return s.epoch.Add(time.Since(s.epoch))
+}
