@@ -101,8 +101,10 @@ func (a *Attempt) event() observe.Attempt {
 func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
-	if c.body == nil && !c.traced && limit == 0 {
-		return checked(base.RoundTrip(r))
+	if c.body == nil && c.Header == nil && !c.traced && limit == 0 {
+		resp, err := checked(base.RoundTrip(r))
+		a.NeverProcessed = err != nil && provesUnsent(err)
+		return resp, err
 	}
 	var trace *tracer
 	if c.traced {
@@ -116,6 +118,9 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	} else {
 		r = r.WithContext(ctx)
 	}
+	if c.Header != nil {
+		r.Header = c.Header
+	}
 	if c.body != nil {
 		// An earlier attempt may still read its body, from a request of its own.
 		r.Body, c.body = c.body, nil
@@ -127,7 +132,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	} else {
 		resp, err = checked(base.RoundTrip(r))
 	}
-	a.NeverProcessed = err != nil && trace != nil && trace.provesUnsent()
+	a.NeverProcessed = err != nil && (provesUnsent(err) || trace != nil && trace.provesUnsent())
 	return resp, err
 }
 

@@ -26,6 +26,7 @@ type Call struct {
 	Request *http.Request // the caller's; not written to
 	Policy  *Policy       // nil: the zero Policy. WithPolicy's comes before it
 	State   *State        // the owner's; required
+	Header  http.Header   // sent in place of the request's; nil: its own
 	Origin  string        // the request's scheme://host:port, if it is known
 	Vouched bool          // a key makes a repeat safe
 	Prove   bool          // find out about NeverProcessed also where retries do not need it
@@ -148,16 +149,13 @@ func (c *Call) judge() situation {
 	if err := a.Err; err != nil {
 		a.Err = withoutURL(err)
 		s.kind = kindOfError(c.Request, err)
-		switch {
-		case a.Refused || !a.sent || s.kind == refused:
-			s.kind, a.Refused = refused, true
+		if a.Refused || !a.sent || s.kind == refused {
+			s.kind, a.Refused, a.NeverProcessed = refused, true, true
 			s.wait, s.open = openFor(err)
 			if a.OpenFor > 0 {
 				s.wait, s.open = a.OpenFor, true
 			}
-			a.OpenFor, a.NeverProcessed = s.wait, true
-		default:
-			a.NeverProcessed = a.NeverProcessed || provesUnsent(err)
+			a.OpenFor = s.wait
 		}
 	} else {
 		if !a.Parsed {

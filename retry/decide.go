@@ -21,20 +21,20 @@ const (
 // situation is everything that a decision depends on.
 type situation struct {
 	kind      kind
-	check     Verdict // Policy.Check's
-	ended     bool    // the caller's context
-	safe      bool    // a repeat is: by its method, its key, or the caller's word
-	unsent    bool    // the attempt provably was never processed
-	uncertain bool    // an earlier attempt of the call may have been processed
-	rewinds   bool    // the body can be sent again, or there is none
-	told      bool    // the response says how long to wait
+	check     Verdict       // Policy.Check's
+	ended     bool          // the caller's context
+	safe      bool          // a repeat is: by its method, its key, or the caller's word
+	unsent    bool          // the attempt provably was never processed
+	uncertain bool          // an earlier attempt of the call may have been processed
+	rewinds   bool          // the body can be sent again, or there is none
+	told      bool          // the response says how long to wait
 	wait      time.Duration // the told wait, or how long an open circuit stays open
-	open      bool    // refused by an open circuit
-	sent      int     // attempts sent, this one included
-	retries   int     // waits so far
+	open      bool          // refused by an open circuit
+	sent      int           // attempts sent, this one included
+	retries   int           // waits so far
 	last      time.Duration // the backoff drawn last
 	room      time.Duration // until the deadline or MaxElapsed; forever if neither is set
-	funded    bool    // the budget holds a token
+	funded    bool          // the budget holds a token
 }
 
 // decision is what becomes of the call.

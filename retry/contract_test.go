@@ -1,0 +1,22 @@
+package retry_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/politehttp/polite/internal/rttest"
+	"github.com/politehttp/polite/retry"
+)
+
+func TestContract(t *testing.T) {
+	rttest.Run(t, func(base http.RoundTripper) http.RoundTripper {
+		return &retry.Transport{Base: base}
+	})
+}
+
+func TestContractWithAttemptTimeout(t *testing.T) {
+	rttest.Run(t, func(base http.RoundTripper) http.RoundTripper {
+		return &retry.Transport{Base: base, Policy: &retry.Policy{AttemptTimeout: time.Hour}}
+	})
+}
