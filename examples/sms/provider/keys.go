@@ -9,7 +9,7 @@ type keys struct {
 }
 
 type entry struct {
-	print  string // of the payload that the key came with
+	hash   string // of the payload that the key came with
 	answer *Answer
 }
 
@@ -22,15 +22,15 @@ const (
 	otherPayload                 // it belongs to another message
 )
 
-func (k *keys) begin(key, print string) (Answer, keyState) {
+func (k *keys) begin(key, hash string) (Answer, keyState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e, known := k.all[key]
 	switch {
 	case !known:
-		k.all[key] = entry{print: print}
+		k.all[key] = entry{hash: hash}
 		return Answer{}, fresh
-	case e.print != print:
+	case e.hash != hash:
 		return Answer{}, otherPayload
 	case e.answer == nil:
 		return Answer{}, running
@@ -39,10 +39,10 @@ func (k *keys) begin(key, print string) (Answer, keyState) {
 	}
 }
 
-func (k *keys) finish(key, print string, a Answer) {
+func (k *keys) finish(key, hash string, a Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.all[key] = entry{print: print, answer: &a}
+	k.all[key] = entry{hash: hash, answer: &a}
 }
 
 func (k *keys) forget(key string) {

@@ -134,9 +134,9 @@ func (p *Provider) admit(sender string) (refused *Refusal, fails bool) {
 }
 
 func (p *Provider) deliver(w http.ResponseWriter, m Message, key string) {
-	print := fingerprint(m)
+	hash := fingerprint(m)
 	if key != "" {
-		answer, state := p.keys.begin(key, print)
+		answer, state := p.keys.begin(key, hash)
 		if state != fresh {
 			p.again(w, m, answer, state)
 			return
@@ -145,7 +145,7 @@ func (p *Provider) deliver(w http.ResponseWriter, m Message, key string) {
 	time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond)) // the work that a message makes
 	d := Delivery{ID: m.ID, From: m.From, Segments: segments.Count(m.Text), At: time.Now(), Key: key}
 	if key != "" {
-		d.Print = print
+		d.Print = hash
 	}
 	if err := p.ledger.Append(d); err != nil {
 		p.keys.forget(key)
@@ -154,7 +154,7 @@ func (p *Provider) deliver(w http.ResponseWriter, m Message, key string) {
 	}
 	answer := Answer{ID: d.ID, Segments: d.Segments}
 	if key != "" {
-		p.keys.finish(key, print, answer)
+		p.keys.finish(key, hash, answer)
 	}
 	if p.drops() {
 		p.record(w, Attempt{From: m.From}, func() { drop(w) })

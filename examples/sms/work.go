@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite"
+	"github.com/politehttp/polite/examples/sms/provider"
+	"github.com/politehttp/polite/quota"
+)
+
+// polite sends what is left of the job, and reports.
+func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) error {
+	to, err := j.target(ctx, o)
+	if err != nil {
+		return err
+	}
+	store, err := quota.OpenFile(j.quotaFile())
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	w, pending := newWatch(), j.pending(rows)
+	t := politely(connections(o.workers), store, o.quota, w)
+	if len(pending) < len(rows) {
+		coolDown(t, pending)
+	}
+	s := &sender{job: j, url: to.messages, client: &http.Client{Transport: t}, queue: newQueue(pending), watch: w}
+
+	stop := show(out, len(rows)-len(pending), len(rows), w)
+	begin := time.Now()
+	failed := s.run(ctx, o.workers)
+	took := time.Since(begin)
+	stop()
+	t.CloseIdleConnections()
+	if ctx.Err() != nil {
+		failed = fmt.Errorf("interrupted; --job %s goes on with it", j.name)
+	} else {
+		to.stop()
+	}
+
+	tab := table{out}
+	sums, m, err := j.report(tab, to, rows)
+	if err != nil {
+		return err
+	}
+	tab.quota(ctx, t.Quotas[0])
+	tab.gap()
+	tab.waits(w.reasons())
+	if to.child == nil {
+		tab.line("429s met", w.counts().refused, "")
+	}
+	tab.gap()
+	tab.time(took, m)
+	switch {
+	case failed != nil:
+		return failed
+	case sums.lost > 0, sums.twice > 0:
+		return errors.New("the ledger shows messages that were lost or delivered twice")
+	case j.rejected() > 0:
+		return errors.New("the provider has rejected messages")
+	}
+	return nil
+}
+
+// naive sends the whole list without manners, and reports what came of it.
+func (j *job) naive(ctx context.Context, o options, rows []row, out io.Writer) error {
+	if len(j.pending(rows)) < len(rows) {
+		return fmt.Errorf("job %q was sent already; --naive cannot go on where it stopped", j.name)
+	}
+	to, err := j.target(ctx, o)
+	if err != nil {
+		return err
+	}
+	base, w := connections(o.workers), newWatch()
+	stop := show(out, 0, len(rows), w)
+	begin := time.Now()
+	naively(ctx, base, to.messages, rows, o.workers, w)
+	took := time.Since(begin)
+	stop()
+	base.CloseIdleConnections()
+	to.stop()
+	for _, r := range rows { // sent or given up, it will not be tried again
+		if err := j.finish(outcome{Row: r.N}); err != nil {
+			return err
+		}
+	}
+
+	tab := table{out}
+	_, m, err := j.report(tab, to, rows)
+	if err != nil {
+		return err
+	}
+	tab.gap()
+	tab.time(took, m)
+	return nil
+}
+
+// target is who the messages go to.
+type target struct {
+	messages string // URL
+	child    *child // nil: not ours
+	before   int    // attempts that it met in earlier runs
+}
+
+func (j *job) target(ctx context.Context, o options) (target, error) {
+	if o.to != "" {
+		return target{messages: o.to}, nil
+	}
+	c, err := startProvider(ctx, j.providerDir(), o.seed, o.idle)
+	if err != nil {
+		return target{}, err
+	}
+	before, err := provider.Attempts(j.providerDir())
+	return target{messages: c.URL + "/messages", child: c, before: len(before)}, err
+}
+
+func (t target) stop() {
+	if t.child != nil {
+		t.child.stop()
+	}
+}
+
+// report writes what the provider's ledger says of the job, and what it met in
+// this run; of a provider that is not ours, what was accepted.
+func (j *job) report(t table, to target, rows []row) (s sums, m met, err error) {
+	t.gap()
+	pending, rejected := len(j.pending(rows)), j.rejected()
+	if to.child == nil {
+		t.line("accepted", len(rows)-pending-rejected, "of %d", len(rows))
+		t.rest(pending, rejected)
+		return s, m, nil
+	}
+	ledger, err := provider.Ledger(j.providerDir())
+	if err != nil {
+		return s, m, err
+	}
+	attempts, err := provider.Attempts(j.providerDir())
+	if err != nil {
+		return s, m, err
+	}
+	s, m = add(rows, ledger, pending, rejected), count(attempts[to.before:])
+	t.sums(s, len(rows), pending, rejected)
+	t.gap()
+	t.attempts(m, count(attempts).attempts)
+	return s, m, nil
+}
+
+// coolDown takes the bursts away: a run that goes on where another was stopped
+// does not know how much of them that one had used.
+func coolDown(t *polite.Transport, rows []row) {
+	for _, r := range rows {
+		t.Lanes[1].Pacer.Hold(r.From, time.Now())
+	}
+	t.Lanes[0].Pacer.Hold(account, time.Now())
+}
+
+// connections are as many as workers, and kept.
+func connections(workers int) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = workers
+	return t
+}
