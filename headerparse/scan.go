@@ -1,0 +1,215 @@
+package headerparse
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	maxName   = 96   // bytes of a field's name; longer ones are not read
+	maxFields = 64   // limit fields that are read: the first in order of name
+	maxLines  = 8    // lines of one field
+	maxValue  = 8192 // bytes of a line, and of the lines of a list together
+	maxLimits = 32   // in a Signal
+	maxText   = 128  // bytes of a limit's name or unit
+
+	lastRank = 255 // of advice that has no row of its own
+)
+
+// A field is a limit field as sent, with its name taken apart. The parts are
+// substrings of the name or of the table.
+type field struct {
+	name  string
+	lines []string
+	row   *dialect
+	stem  string // whose limits: "X-Ratelimit"
+	scope string // what the stem itself names: "user"
+	limit string // which of them: "Tokens"; empty for the only one
+	role  role
+	unit  unit
+	rank  uint8 // of advice: the lower is heard first
+}
+
+// mightTell is the filter before everything else: false for nearly every
+// field that has nothing to do with limits, and never for one that has.
+func mightTell(name string) bool {
+	if len(name) < 7 || len(name) > maxName {
+		return false
+	}
+	switch name[0] | 0x20 {
+	case 'r':
+		if c := name[2] | 0x20; c != 't' { // ratelimit, rate-limit, retry-after
+			return false
+		}
+		return true
+	case 'x':
+		if hasLimit(name) {
+			return true
+		}
+		if name[1] != '-' {
+			return false
+		}
+		for _, stem := range spare[name[2]&31] {
+			if hasPrefixFold(name, stem) {
+				return true
+			}
+		}
+		return false
+	}
+	return hasLimit(name)
+}
+
+// hasLimit looks for "limit" as Horspool does, from the end of the word, so
+// that it reads about every fifth byte.
+func hasLimit(name string) bool {
+	for i := 4; i < len(name); {
+		switch name[i] | 0x20 {
+		case 't':
+			if hasPrefixFold(name[i-4:], "limit") {
+				return true
+			}
+			i += 5
+		case 'l':
+			i += 4
+		case 'i':
+			i++
+		case 'm':
+			i += 2
+		default:
+			i += 5
+		}
+	}
+	return false
+}
+
+// classify finds the dialect of a name and takes the name apart.
+func classify(name string) (f field, ok bool) {
+	f.name, f.rank = name, lastRank
+	for i := range dialects {
+		if d := &dialects[i]; hasPrefixFold(name, d.stem) && f.fits(d, uint8(i)) {
+			return f, true
+		}
+	}
+	for _, word := range [...]string{"ratelimit", "rate-limit"} {
+		i := indexFold(name, word)
+		if i < 0 {
+			continue
+		}
+		end := i + len(word)
+		if hasPrefixFold(name[end:], "s-") || hasPrefixFold(name[end:], "s") && end+1 == len(name) {
+			end++
+		}
+		if end < len(name) && name[end] != '-' {
+			continue
+		}
+		f.row, f.stem = &anyVendor, name[:end]
+		prefix := strings.TrimSuffix(name[:i], "-")
+		if hasPrefixFold(prefix, "x-") {
+			prefix = prefix[2:]
+		}
+		if isScope(prefix) {
+			f.scope = prefix
+		}
+		f.role, f.limit, f.unit = readWords(strings.TrimPrefix(name[end:], "-"))
+		return f, f.role != noRole
+	}
+	return f, false
+}
+
+// fits reads the name, which begins with the stem of d, as d's. rank is the
+// row of d.
+func (f *field) fits(d *dialect, rank uint8) bool {
+	rest := f.name[len(d.stem):]
+	switch {
+	case rest == "":
+	case d.exact || rest[0] != '-' || rest == "-":
+		return false
+	default:
+		rest = rest[1:]
+	}
+	f.row, f.stem, f.role, f.limit, f.unit = d, f.name[:len(d.stem)], roleQuota, "", d.reset
+	switch {
+	case d.ends != nil:
+		for _, e := range d.ends {
+			if equalFold(rest, e.text) {
+				f.role, f.limit = e.role, e.name
+				if _, u := cutUnit(rest); u != byValue {
+					f.unit = u
+				}
+				return true
+			}
+		}
+		return false
+	case d.syntax == advice:
+		f.role = roleRetry
+		f.rank = rank
+	case d.syntax != counters:
+		f.limit = rest
+	default:
+		var u unit
+		f.role, f.limit, u = readWords(rest)
+		if u != byValue {
+			f.unit = u
+		}
+		return f.role != noRole
+	}
+	return true
+}
+
+// collect finds the limit fields of h in an order that depends neither on the
+// map nor on the case of names, and the clock fields beside them.
+func collect(h http.Header, fields []field) (_ []field, date, age string) {
+	for name, lines := range h {
+		if len(lines) == 0 {
+			continue
+		}
+		switch {
+		case equalFold(name, "date"):
+			date = least(date, lines[0])
+		case equalFold(name, "age"):
+			age = least(age, lines[0])
+		case mightTell(name):
+			f, ok := classify(name)
+			if !ok {
+				continue
+			}
+			f.lines = lines[:min(len(lines), maxLines)]
+			at, _ := slices.BinarySearchFunc(fields, f, field.compare)
+			if len(fields) < maxFields {
+				fields = slices.Insert(fields, at, f)
+			} else if at < maxFields {
+				copy(fields[at+1:], fields[at:maxFields-1])
+				fields[at] = f
+			}
+		}
+	}
+	return fields, date, age
+}
+
+// compare orders fields by name. A map filled by hand can hold one name in
+// two spellings; then the lines decide, so that the order is still the same.
+func (f field) compare(g field) int {
+	if c := compareFold(f.name, g.name); c != 0 {
+		return c
+	}
+	return slices.Compare(f.lines, g.lines)
+}
+
+// least is the lesser of two values of a field that was sent under two
+// spellings of its name.
+func least(a, b string) string {
+	if a == "" || b < a {
+		return b
+	}
+	return a
+}
+
+// value is the first line of the field, which counts if two gateways both
+// added theirs.
+func (f *field) value() string {
+	if len(f.lines[0]) > maxValue {
+		return ""
+	}
+	return f.lines[0]
+}
