@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // Serve answers with h on a new listener until the test ends, and returns it
@@ -15,7 +16,7 @@ func Serve(tb testing.TB, h http.Handler) (*Listener, *http.Transport) {
 	l := Listen()
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	s.Start()
-	base := &http.Transport{DialContext: l.DialContext}
+	base := &http.Transport{DialContext: l.DialContext, ExpectContinueTimeout: time.Second}
 	tb.Cleanup(func() {
 		l.Cut() // a handler that still writes to a client that has left must end
 		s.Close()
