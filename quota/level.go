@@ -19,7 +19,7 @@ func (q *Quota) noticed(ctx context.Context, r *ready, l *Left, used int64, now 
 	if r.limit != math.MaxInt64 {
 		l.SpentAt = forecast(now, since, l.Resets, used-before, l.Left)
 	}
-	if r.asks {
+	if r.far {
 		q.levels.saw(l, used, bound(q.MaxKeys, defaultMaxKeys))
 	}
 	if l.Left > r.low || !q.levels.becomesLow(l, bound(q.MaxKeys, defaultMaxKeys)) {

@@ -196,7 +196,7 @@ type ready struct {
 	limit  int64 // math.MaxInt64: unbounded
 	low    int64 // what is left is low at or below it; negative: never
 	store  Store
-	asks   bool // the store may be far away: do not ask what is known
+	far    bool // the store may be far away: remember what it said
 	zone   *time.Location
 	period atomic.Pointer[interval] // the last one, for most calls fall into the same
 }
@@ -221,6 +221,11 @@ func (q *Quota) setup() *ready {
 	}
 	if r.store == nil {
 		r.store = &Memory{MaxKeys: bound(q.MaxKeys, defaultMaxKeys)}
+	}
+	switch r.store.(type) {
+	case *Memory, *FileStore:
+	default:
+		r.far = true
 	}
 	r.err = q.check()
 	q.ready.CompareAndSwap(nil, r) // whoever came first made the store that counts

@@ -35,7 +35,9 @@ type StoreError struct {
 	Err   error
 }
 
-func (e *StoreError) Error() string { return fmt.Sprintf("quota: %q: the store failed: %v", e.Quota, e.Err) }
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("quota: %q: the store failed: %v", e.Quota, e.Err)
+}
 
 // Unwrap returns the store's error.
 func (e *StoreError) Unwrap() error { return e.Err }
