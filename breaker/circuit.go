@@ -8,6 +8,7 @@ import (
 
 const (
 	forever = math.MaxInt64
+	never   = math.MinInt64 // before everything
 
 	// A told wait beyond this counts as this: a field that went wrong must not
 	// silence a provider for days.
@@ -123,7 +124,8 @@ func (b *Breaker) enterEra(c *circuit, next *era) {
 		if w := b.window(); w > 0 {
 			next.window = newWindow(w)
 		}
-		next.tickEnd.Store(math.MinInt64)
+		next.tickEnd.Store(never)
+		next.told = never
 		b.keys.idle.add(c)
 	} else {
 		b.keys.held.add(c)
@@ -212,7 +214,7 @@ func (b *Breaker) settle(e *era, v verdict, told time.Duration, t int64) {
 		}
 	default:
 		e.circuit.fails++
-		until := int64(math.MinInt64)
+		until := int64(never)
 		if told > 0 {
 			until = b.toldUntil(t, told)
 		}

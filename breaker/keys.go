@@ -8,13 +8,14 @@ import (
 type table struct {
 	byKey              map[string]*circuit
 	idle               list // closed, roughly by when they were last used
+	marked             list // closed, and had failures counted when last looked at
 	held               list // open and half-open, by when they became so
 	evicted, unguarded uint64
 }
 
 const (
 	recentKeys = 64 // a power of two
-	look       = 64 // circuits examined to make room for one
+	look       = 32 // circuits passed over to make room for one
 )
 
 // recall finds a circuit without the lock if its key was used lately.
@@ -78,33 +79,53 @@ func (b *Breaker) add(key string, now time.Time) *circuit {
 	return c
 }
 
-// makeRoom forgets one circuit: of the longest idle closed ones the first that
-// equals a new one, else the first of these with failures counted, else an open
-// one that nobody came to probe for long. It looks at a few only, so that a
-// table full of busy keys costs a stranger little; it goes on there next time.
+// makeRoom forgets one circuit: the longest idle of those that equal a new one,
+// else of those with failures counted, else one that is open and that nobody
+// came to probe for long. It passes over so many at most that cannot go; they
+// are at the back then, so the next call goes on behind them.
 func (b *Breaker) makeRoom(now time.Time) bool {
 	k, t := &b.keys, b.since(now)
-	var usedBefore, blemished *circuit
-	for range min(look, k.idle.n) {
-		c := k.idle.first()
-		k.idle.add(c) // to the back
+	var second *circuit
+	for seen := 0; seen < min(look, k.idle.n); {
+		c := k.idle.front
 		e := c.era.Load()
-		switch {
-		case e.hasCalls():
-		case !e.spotless(t):
-			blemished = first(blemished, c)
-		case c.used.Load():
-			c.used.Store(false)
-			usedBefore = first(usedBefore, c)
-		case b.forget(c):
+		if !e.spotless(t) {
+			k.marked.add(c)
+			continue
+		}
+		if !e.hasCalls() {
+			if !c.used.Swap(false) && b.forget(c) {
+				return true
+			}
+			second = first(second, c)
+		}
+		k.idle.add(c) // to the back
+		seen++
+	}
+	if b.forget(second) {
+		return true
+	}
+	second = nil
+	for range min(look/4, k.marked.n) {
+		c := k.marked.front
+		e := c.era.Load()
+		if !e.spotless(t) {
+			if !e.hasCalls() {
+				second = first(second, c)
+			}
+			k.marked.add(c)
+			continue
+		}
+		k.idle.add(c)
+		if !e.hasCalls() && b.forget(c) {
 			return true
 		}
 	}
-	if b.forget(usedBefore) || b.forget(blemished) {
+	if b.forget(second) {
 		return true
 	}
 	for range min(look, k.held.n) {
-		c := k.held.first()
+		c := k.held.front
 		if b.abandoned(c, t) && b.forget(c) {
 			return true
 		}
@@ -175,8 +196,6 @@ type list struct {
 	front *circuit
 	n     int
 }
-
-func (l *list) first() *circuit { return l.front }
 
 // add puts c last, taking it from where it is.
 func (l *list) add(c *circuit) {
