@@ -10,35 +10,40 @@ import (
 // is ignored if it contradicts it: the standard field is the one that
 // gateways, and people, read.
 func adviceOf(fields []field, c *clock) (d time.Duration, source string, ok bool) {
-	var plain, exact struct {
-		field *field
-		wait  time.Duration
-	}
+	plain, exact := -1, -1
+	var plainWait, exactWait time.Duration
 	for i := range fields {
 		f := &fields[i]
 		if f.role != roleRetry {
 			continue
 		}
 		w, told := c.longestLine(f)
-		if !told {
-			continue
-		}
-		best := &plain
-		if f.unit == inMillis {
-			best = &exact
-		}
-		if best.field == nil || f.rank < best.field.rank || f.rank == best.field.rank && w > best.wait {
-			best.field, best.wait = f, w
+		switch {
+		case !told:
+		case f.unit == inMillis:
+			if exact < 0 || before(f, w, &fields[exact], exactWait) {
+				exact, exactWait = i, w
+			}
+		case plain < 0 || before(f, w, &fields[plain], plainWait):
+			plain, plainWait = i, w
 		}
 	}
 	switch {
-	case plain.field == nil && exact.field == nil:
+	case plain < 0 && exact < 0:
 		return 0, "", false
-	case exact.field == nil,
-		plain.field != nil && plain.field.rank == 0 && (exact.wait-plain.wait).Abs() > agree:
-		return plain.wait, plain.field.name, true
+	case exact < 0, plain >= 0 && fields[plain].rank == 0 && (exactWait-plainWait).Abs() > agree:
+		return plainWait, fields[plain].name, true
 	}
-	return exact.wait, exact.field.name, true
+	return exactWait, fields[exact].name, true
+}
+
+// before reports whether the field f, which tells the wait d, is heard before
+// the field g. Of two with no order the longer wait counts.
+func before(f *field, d time.Duration, g *field, e time.Duration) bool {
+	if f.rank != g.rank {
+		return f.rank < g.rank
+	}
+	return d > e
 }
 
 // longestLine is the longest wait that the lines of a field tell. A gateway

@@ -87,7 +87,10 @@ var dialects = []dialect{
 	{who: "EVE Online", stem: "x-esi-error-limit", name: "errors", unit: "errors"},
 	{who: "Amazon MWS", stem: "x-mws-quota"},
 	{who: "several", stem: "x-quota"},
-	{who: "CoinMarketCap", stem: "x-credits", name: "credits", unit: "credits"},
+	{who: "CoinMarketCap", stem: "x-credits", name: "credits", unit: "credits", ends: []ending{
+		{"limit-month", roleQuota, "month"},
+		{"remaining-month", roleRemaining, "month"},
+	}},
 	{who: "Etsy", stem: "x", ends: []ending{
 		{"limit-per-second", roleQuota, "second"},
 		{"remaining-this-second", roleRemaining, "second"},
@@ -126,12 +129,14 @@ var dialects = []dialect{
 // prefix of which no row knows.
 var anyVendor = dialect{who: "everyone else"}
 
-// spare are the stems that the word "limit" does not give away, by the letter
-// that follows "x-": what mightTell looks for.
-var spare = func() (by [32][]string) {
+// spare are the beginnings of names that the word "limit" does not give away;
+// spareAt has a bit for each by its third and fifth letter.
+var spare, spareAt = func() (stems []string, at [16]uint64) {
 	add := func(name string) {
-		if name[0] == 'x' && len(name) > 2 && indexFold(name, "limit") < 0 {
-			by[name[2]&31] = append(by[name[2]&31], name)
+		if name[0] == 'x' && len(name) > 4 && indexFold(name, "limit") < 0 {
+			stems = append(stems, name)
+			i := spareIndex(name)
+			at[i/64] |= 1 << (i % 64)
 		}
 	}
 	for _, d := range dialects {
@@ -142,5 +147,9 @@ var spare = func() (by [32][]string) {
 			add(d.stem)
 		}
 	}
-	return by
+	return stems, at
 }()
+
+func spareIndex(name string) uint {
+	return uint(name[2]&31)<<5 | uint(name[4]&31)
+}

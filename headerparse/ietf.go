@@ -28,7 +28,7 @@ func (l *ledger) structured(fields []field, c *clock) (declared []sfMember) {
 	}
 	if policy != "" {
 		var ok bool
-		if declared, ok = readList(trim(policy), make([]sfMember, 0, maxLimits)); !ok {
+		if declared, ok = readList(trim(policy), make([]sfMember, 0, memberCap(policy))); !ok {
 			declared = nil
 		}
 	}
@@ -46,6 +46,7 @@ func (l *ledger) structured(fields []field, c *clock) (declared []sfMember) {
 		}
 		return declared
 	}
+	l.expect += len(members)
 	for _, m := range members {
 		l.item(m, declared, stateField, c)
 	}
@@ -53,6 +54,11 @@ func (l *ledger) structured(fields []field, c *clock) (declared []sfMember) {
 		l.declared(declared)
 	}
 	return declared
+}
+
+// memberCap is room for the members of a list, within bounds.
+func memberCap(list string) int {
+	return min(strings.Count(list, ",")+1, maxLimits)
 }
 
 // hasCounters reports whether a response has the fields of the drafts before

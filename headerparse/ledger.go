@@ -8,8 +8,9 @@ import (
 // A ledger collects the limits of one response.
 type ledger struct {
 	limits  []Limit
-	sources []source // beside limits
-	problem string   // the name of the limit that refused, if told
+	sources [maxLimits]source // beside limits
+	expect  int               // about how many there will be
+	problem string            // the name of the limit that refused, if told
 }
 
 // A source is where a limit in the ledger comes from.
@@ -34,8 +35,11 @@ func (l *ledger) add(m Limit, field string, ietf bool) {
 			return
 		}
 	}
+	if l.limits == nil {
+		l.limits = make([]Limit, 0, min(max(l.expect, 1), maxLimits))
+	}
+	l.sources[len(l.limits)] = source{field, ietf}
 	l.limits = append(l.limits, m)
-	l.sources = append(l.sources, source{field, ietf})
 }
 
 // unknown is a limit of which nothing is known yet.
@@ -97,6 +101,7 @@ func (l *ledger) nearest(status int, wait time.Duration) int {
 func (l *ledger) read(fields []field, c *clock) {
 	var space [8]group
 	groups := gather(fields, space[:0])
+	l.expect = len(groups)
 	declared := l.structured(fields, c)
 	for i := range groups {
 		groups[i].count(fields, c, declared)

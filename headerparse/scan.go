@@ -33,55 +33,54 @@ type field struct {
 
 // mightTell is the filter before everything else: false for nearly every
 // field that has nothing to do with limits, and never for one that has.
+//
+// It looks for "limit" as Horspool does, at the end of the word first, and so
+// reads about every fifth byte. The few names without that word begin with
+// r or x.
 func mightTell(name string) bool {
 	if len(name) < 7 || len(name) > maxName {
 		return false
 	}
-	switch name[0] | 0x20 {
-	case 'r':
-		if c := name[2] | 0x20; c != 't' { // ratelimit, rate-limit, retry-after
-			return false
-		}
-		return true
-	case 'x':
-		if hasLimit(name) {
-			return true
-		}
-		if name[1] != '-' {
-			return false
-		}
-		for _, stem := range spare[name[2]&31] {
-			if hasPrefixFold(name, stem) {
-				return true
-			}
-		}
-		return false
-	}
-	return hasLimit(name)
-}
-
-// hasLimit looks for "limit" as Horspool does, from the end of the word, so
-// that it reads about every fifth byte.
-func hasLimit(name string) bool {
 	for i := 4; i < len(name); {
-		switch name[i] | 0x20 {
-		case 't':
+		n := skip[name[i]]
+		if n == 0 {
 			if hasPrefixFold(name[i-4:], "limit") {
 				return true
 			}
-			i += 5
-		case 'l':
-			i += 4
-		case 'i':
-			i++
-		case 'm':
-			i += 2
-		default:
-			i += 5
+			n = 5
+		}
+		i += int(n)
+	}
+	switch name[0] {
+	case 'r', 'R':
+		return hasPrefixFold(name, "retry-after") // and ratelimit, rate-limit
+	case 'x', 'X':
+		i := spareIndex(name)
+		return spareAt[i/64]&(1<<(i%64)) != 0 && isSpare(name)
+	}
+	return false
+}
+
+func isSpare(name string) bool {
+	for _, stem := range spare {
+		if hasPrefixFold(name, stem) {
+			return true
 		}
 	}
 	return false
 }
+
+// skip is how far "limit" can begin behind a byte that is no end of it.
+var skip = func() (skip [256]uint8) {
+	for c := range skip {
+		skip[c] = 5
+		if at := strings.LastIndexByte("limi", lower(byte(c))); at >= 0 {
+			skip[c] = uint8(4 - at)
+		}
+	}
+	skip['t'], skip['T'] = 0, 0
+	return skip
+}()
 
 // classify finds the dialect of a name and takes the name apart.
 func classify(name string) (f field, ok bool) {
