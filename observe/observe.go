@@ -101,9 +101,9 @@ type Answer struct {
 
 // Retry reports that another try follows after Wait.
 type Retry struct {
-	Attempt       // the one that failed
-	Wait          time.Duration
-	Reason Reason // Backoff, Told or Open
+	Attempt // the one that failed
+	Wait    time.Duration
+	Reason  Reason // Backoff, Told or Open
 }
 
 // GaveUp reports that a failed try is the last one of its call.

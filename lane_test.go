@@ -1,0 +1,113 @@
+package polite_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite"
+	"github.com/politehttp/polite/pacer"
+)
+
+type senderKey struct{}
+
+func sender(r *http.Request) string {
+	s, _ := r.Context().Value(senderKey{}).(string)
+	return s
+}
+
+func from(t *testing.T, who string) *http.Request {
+	r := request(t, "POST", "http://api.test/messages", "hi")
+	return r.WithContext(context.WithValue(r.Context(), senderKey{}, who))
+}
+
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(answers(200))
+		tr := &polite.Transport{
+			Base:  p,
+			Pacer: &pacer.Pacer{Rate: pacer.Per(10, time.Second), Burst: 2},
+			Lanes: []polite.Lane{
+				{Pattern: "POST /messages", Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Second), Burst: 1}, Key: sender},
+				{Pattern: "GET /reports/{id}", Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Minute), Burst: 1}},
+			},
+		}
+		for _, r := range []*http.Request{
+			from(t, "a"), from(t, "b"), // at once, the burst of the account
+			from(t, "b"), // 1 s later, by its lane
+			request(t, "GET", "http://api.test/else", ""), // no lane: the account has earned its burst again
+			request(t, "GET", "http://api.test/reports/1", ""),
+			request(t, "GET", "http://api.test/reports/2", ""), // one bucket for all ids
+		} {
+			_, err := tr.RoundTrip(r)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Second, 1100 * time.Millisecond, 61100 * time.Millisecond}, p.at)
+	})
+}
+
+// A wait that the provider tells about one limit holds the lane of that limit
+// and nobody else.
+func TestAToldWaitHoldsTheLaneThatClaimsIt(t *testing.T) {
+	for _, c := range []struct {
+		name, limit   string
+		b, everything time.Duration // how long b, and a call outside the lane, wait afterwards
+	}{
+		{"the sender's limit", "sender", 0, 0},
+		{"the account's limit", "account", 30 * time.Second, 30 * time.Second},
+		{"a limit of no lane", "other", 30 * time.Second, 30 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProvider(func(n int, r *http.Request) (*http.Response, error) {
+					if n == 1 {
+						return reply(r, 429, "Retry-After", "30", "RateLimit", `"`+c.limit+`";r=0;t=30`), nil
+					}
+					return reply(r, 200), nil
+				})
+				tr := &polite.Transport{
+					Base:  p,
+					Pacer: &pacer.Pacer{},
+					Lanes: []polite.Lane{{Pattern: "/messages", Pacer: &pacer.Pacer{}, Key: sender, Limits: []string{"sender"}}},
+				}
+				took := func(r *http.Request) time.Duration {
+					start := time.Now()
+					_, err := tr.RoundTrip(r)
+					require.NoError(t, err)
+					return time.Since(start)
+				}
+				assert.Zero(t, took(from(t, "a")))
+				b := took(from(t, "b"))
+				other := took(request(t, "GET", "http://api.test/else", ""))
+				a := took(from(t, "a"))
+				assert.GreaterOrEqual(t, b, c.b)
+				assert.Less(t, b, c.b+4*time.Second)
+				if c.b == 0 {
+					assert.Zero(t, other)
+					assert.GreaterOrEqual(t, a, 30*time.Second)
+					assert.Less(t, a, 34*time.Second)
+				}
+			})
+		})
+	}
+}
+
+func TestCheckNamesAWrongLane(t *testing.T) {
+	for want, lane := range map[string]polite.Lane{
+		"Lanes[0].Pacer":   {},
+		"Lanes[0].Pattern": {Pattern: "/{id}/{id}", Pacer: &pacer.Pacer{}},
+	} {
+		p := newProvider(answers(200))
+		tr := &polite.Transport{Base: p, Lanes: []polite.Lane{lane}}
+		require.ErrorContains(t, tr.Check(), want)
+		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+		require.ErrorContains(t, err, want)
+		assert.Empty(t, p.at)
+	}
+	assert.NoError(t, (&polite.Transport{}).Check())
+}

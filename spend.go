@@ -1,0 +1,85 @@
+package polite
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/quota"
+	"github.com/politehttp/polite/retry"
+)
+
+// spending is what a call or a try took from a quota.
+type spending struct {
+	quota *quota.Quota
+	left  quota.Left
+}
+
+// spend takes what the call costs from every quota, or from none. A quota that
+// counts tries is spent by spendTry.
+func (c *call) spend() (err error) {
+	c.spent, err = c.spendAll(c.spent, false)
+	return err
+}
+
+// spendTry takes what one try costs from the quotas that count tries.
+func (c *call) spendTry() (spent []spending, err error) {
+	return c.spendAll(nil, true)
+}
+
+func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
+	for _, q := range c.t.Quotas {
+		if q.PerAttempt != perAttempt {
+			continue
+		}
+		cost := c.cost
+		if q.Cost != nil {
+			cost = q.Cost(c.retry.Request)
+		}
+		if cost <= 0 {
+			continue
+		}
+		left, err := q.Spend(c.ctx, c.account, cost)
+		if err != nil {
+			c.refund(spent)
+			return spent[:0], err
+		}
+		spent = append(spent, spending{q, left})
+	}
+	return spent, nil
+}
+
+// settle gives back what was provably not used, and corrects the cost of what
+// was by the answer. A store that fails here leaves the amount spent: too much
+// is the safe side.
+func (c *call) settle(spent []spending, resp *http.Response, untouched bool) {
+	if untouched {
+		c.refund(spent)
+		return
+	}
+	for _, s := range spent {
+		if s.quota.Actual == nil || resp == nil {
+			continue
+		}
+		if actual := s.quota.Actual(resp); actual >= 0 {
+			_ = s.quota.Settle(context.WithoutCancel(c.ctx), c.account, s.left, actual)
+		}
+	}
+}
+
+// refund works for a caller that is gone, too.
+func (c *call) refund(spent []spending) {
+	for _, s := range spent {
+		_ = s.quota.Refund(context.WithoutCancel(c.ctx), c.account, s.left)
+	}
+}
+
+// correct tells the quotas what the provider has counted.
+func (c *call) correct(s headerparse.Signal, now time.Time) {
+	for _, q := range c.t.Quotas {
+		q.Observe(c.ctx, c.account, s, now)
+	}
+}
+
+var _ retry.Sender = (*call)(nil)

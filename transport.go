@@ -1,0 +1,370 @@
+package polite
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/politehttp/polite/breaker"
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/idempotency"
+	"github.com/politehttp/polite/internal/origin"
+	"github.com/politehttp/polite/observe"
+	"github.com/politehttp/polite/pacer"
+	"github.com/politehttp/polite/quota"
+	"github.com/politehttp/polite/retry"
+)
+
+// Transport is an [http.RoundTripper] that makes a client polite. It takes a
+// call through the rooms of the module in the one order that the figure in the
+// package comment shows; a nil room is left out. The zero Transport only passes
+// calls on; [NewTransport] is the one to start from.
+//
+// It keeps the contract of http.RoundTripper to the letter: the request is not
+// written to and its body closed exactly once, redirects and cookies are the
+// http.Client's business, and no goroutine stays behind. Safe for concurrent
+// use; its fields must not change after the first call. It must not be copied.
+type Transport struct {
+	Base http.RoundTripper // sends; nil: http.DefaultTransport
+
+	// Account names what pace and quotas count against: one key with the
+	// provider, say an API account. nil: scheme://host:port. The names reach
+	// hooks and logs, so they must not be secrets.
+	Account func(*http.Request) string
+
+	// Cost is the units of pace that a request takes, such as messages or
+	// tokens. nil: 1; zero and less: nothing to pace. It must not read the
+	// body: what stands there travels in the request's context.
+	Cost func(*http.Request) int64
+
+	Keys    *idempotency.Keys // one key for all tries of a call; nil: only those of idempotency.WithKey
+	Quotas  []*quota.Quota    // spent before the first try, all or none
+	Retry   *retry.Policy     // nil: one try
+	Breaker *breaker.Breaker  // by scheme://host:port, whatever Account says; nil: none
+	Pacer   *pacer.Pacer      // by account; nil: none
+	Lanes   []Lane            // further pacers, for some requests
+
+	// Outcome says how the breaker counts an answer with this status, and
+	// whether the answer told a wait. nil: [Outcome].
+	Outcome func(status int, told bool) breaker.Outcome
+
+	// Fallback answers in place of an open circuit; the error holds a
+	// *breaker.OpenError. nil: the error is returned. The request's body is
+	// closed already.
+	Fallback func(*http.Request, error) (*http.Response, error)
+
+	Hooks *observe.Hooks // beside those of the request's context; nil: none
+
+	origins origin.Cache
+	retries retry.State
+	compile sync.Once
+	lanes   []lane
+	invalid error
+}
+
+// NewTransport returns the recommended client for an API of which nothing is
+// known: four tries where a repeat is safe, each with 30 s for the answer to
+// begin, within a retry budget; a circuit per host that opens when the host
+// cannot be reached or half of its answers fail; and a pacer that has no fixed
+// rate but obeys what the provider says and slows down when refused. It sends
+// no idempotency keys, for most providers ignore them. A nil base is
+// http.DefaultTransport. All fields may be changed before the first call.
+func NewTransport(base http.RoundTripper) *Transport {
+	return &Transport{
+		Base:  base,
+		Retry: &retry.Policy{AttemptTimeout: 30 * time.Second},
+		Breaker: &breaker.Breaker{
+			Failures: 5, UnreachableOnly: true,
+			FailureRate: 0.5, MinCalls: 20, Window: 10 * time.Second,
+			OpenFor: time.Second, MaxOpenFor: time.Minute,
+		},
+		Pacer:   &pacer.Pacer{},
+		Outcome: throttledBy503,
+	}
+}
+
+// Outcome is how the breaker counts an answer unless Transport.Outcome says
+// otherwise: 500, 502, 503 and 504 are failures, 429, and 503 with a told wait,
+// are throttles, and every other answer shows that the host is well.
+func Outcome(status int, told bool) breaker.Outcome {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && told:
+		return breaker.Throttled
+	case status == http.StatusInternalServerError, status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		return breaker.Failure
+	}
+	return breaker.Success
+}
+
+// throttledBy503 takes every 503 for a throttle, for many providers answer so
+// where others say 429, and the pacer and the retry budget see to throttles.
+func throttledBy503(status int, told bool) breaker.Outcome {
+	return Outcome(status, told || status == http.StatusServiceUnavailable)
+}
+
+// Check says what is wrong with the configuration, or nil. RoundTrip returns
+// the same error.
+func (t *Transport) Check() error {
+	t.compile.Do(func() { t.lanes, t.invalid = compileLanes(t.Lanes) })
+	return t.invalid
+}
+
+// RoundTrip sends one call, with as many tries as it takes and may take. The
+// errors are those of the rooms: a *retry.Error with every try if any was made;
+// *quota.SpentError, *breaker.OpenError, *pacer.WaitError, pacer.ErrQueueFull
+// or pacer.ErrTooLarge if none was.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c, err := t.begin(r)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	if err = c.spend(); err != nil { // quota: once per call
+		closeBody(r)
+		t.end(c)
+		return nil, err
+	}
+	resp, untouched, err := retry.Do(&c.retry) // retry: c.Send, again and again
+	c.settle(c.spent, resp, untouched)
+	t.end(c)
+
+	var open *breaker.OpenError
+	if err != nil && t.Fallback != nil && errors.As(err, &open) {
+		if resp, err = t.Fallback(r, err); resp == nil && err == nil {
+			err = errors.New("polite: Transport.Fallback returned neither a response nor an error")
+		}
+	}
+	if resp != nil {
+		resp.Request = r
+	}
+	return resp, err
+}
+
+// CloseIdleConnections closes the idle connections of Base, if it has any.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+// call is one call on its way. It is pooled, so nothing that outlives RoundTrip
+// may point to it.
+type call struct {
+	retry retry.Call
+	leg
+	lanes []*lane    // that match, in the order of claims after the Transport's own
+	spent []spending // per call
+}
+
+type leg struct {
+	t       *Transport
+	ctx     context.Context // the request's, with the Transport's hooks
+	origin  string          // for the breaker
+	account string          // for pace and quotas
+	cost    int64
+	claims  []pacer.Claim // places that it needs to leave
+	room    [2]pacer.Claim
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// begin names the call, gives it its key, and finds its lanes.
+func (t *Transport) begin(r *http.Request) (*call, error) {
+	if r.URL == nil {
+		return nil, errors.New("polite: Request.URL is nil; allowed is an absolute URL")
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	header, key, err := t.Keys.For(r)
+	if err != nil {
+		return nil, err
+	}
+	c := calls.Get().(*call)
+	c.t, c.ctx, c.origin = t, r.Context(), t.origins.Of(r.URL)
+	c.account, c.cost = c.origin, 1
+	if t.Account != nil {
+		c.account = t.Account(r)
+	}
+	if t.Cost != nil {
+		c.cost = t.Cost(r)
+	}
+	do := &c.retry
+	do.Request, do.Policy, do.State, do.Origin, do.Sender = r, t.policy(), &t.retries, c.origin, c
+	do.Vouched = key != "" || t.Keys.Vouched(r)
+	do.Prove = len(t.Quotas) > 0 // what was provably not processed is refunded
+	if key != "" {
+		do.Header = withKey(r.Header, header, key)
+	}
+	if t.Hooks != nil {
+		c.ctx = observe.With(c.ctx, t.Hooks)
+		do.Request = r.WithContext(c.ctx)
+	}
+	c.claims = c.room[:0]
+	if t.Pacer != nil && c.cost > 0 {
+		c.claims = append(c.claims, pacer.Claim{Pacer: t.Pacer, Key: c.account, N: c.cost})
+	}
+	if len(t.lanes) > 0 {
+		c.enterLanes(r)
+	}
+	return c, nil
+}
+
+// end gives the call's memory to the next one, without what it held.
+func (t *Transport) end(c *call) {
+	c.leg = leg{}
+	clear(c.lanes)
+	clear(c.spent)
+	c.lanes, c.spent = c.lanes[:0], c.spent[:0]
+	do := &c.retry
+	do.Request, do.Policy, do.State, do.Header, do.Origin, do.Vouched, do.Prove, do.Sender = nil, nil, nil, nil, "", false, false, nil
+	calls.Put(c)
+}
+
+var once = &retry.Policy{MaxAttempts: 1}
+
+func (t *Transport) policy() *retry.Policy {
+	if t.Retry == nil {
+		return once
+	}
+	return t.Retry
+}
+
+// Send is one try: wait for the turn, take the circuit's permit, send, and let
+// every room learn from the answer.
+func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
+	t := c.t
+	if t.Breaker != nil { // fail fast: an open circuit costs no token and no wait
+		if left, open := t.Breaker.Open(c.origin, time.Time{}); open {
+			return nil, &breaker.OpenError{Key: c.origin, RetryAfter: left}
+		}
+	}
+	release, err := c.wait()
+	if err != nil {
+		return nil, err
+	}
+	s := sending{call: c, release: release}
+	defer s.end() // also when Base panics
+	if t.Breaker != nil {
+		if s.permit, err = t.Breaker.Enter(c.origin, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	var spent []spending
+	if len(t.Quotas) > 0 {
+		if spent, err = c.spendTry(); err != nil {
+			return nil, err
+		}
+	}
+	resp, err := a.RoundTrip(t.base())
+	s.read(a, resp, err)
+	c.settle(spent, resp, a.NeverProcessed)
+	return s.hold(resp), err
+}
+
+// wait returns when all pacers let the call go.
+func (c *call) wait() (release func(), err error) {
+	switch len(c.claims) {
+	case 0:
+		return nothing, nil
+	case 1:
+		return c.claims[0].Pacer.Wait(c.ctx, c.claims[0].Key, c.claims[0].N)
+	}
+	return pacer.WaitAll(c.ctx, c.claims...)
+}
+
+func nothing() {}
+
+// sending is what a try holds while it is under way.
+type sending struct {
+	call    *call
+	permit  breaker.Permit
+	release func()
+	outcome breaker.Outcome // until an answer is read: neutral
+	told    time.Duration
+	now     time.Time
+}
+
+// read learns from an answer.
+func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
+	c := s.call
+	if err != nil {
+		s.outcome = outcomeOf(c.ctx, a, err)
+		return
+	}
+	s.now = time.Now()
+	a.Ended = s.now
+	a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, s.now), true
+	if a.Signal.Told {
+		s.told = a.Signal.Wait
+	}
+	classify := Outcome
+	if c.t.Outcome != nil {
+		classify = c.t.Outcome
+	}
+	s.outcome = classify(resp.StatusCode, a.Signal.Told)
+	c.learn(a.Signal, s.now)
+	c.correct(a.Signal, s.now)
+}
+
+// hold keeps the places in flight until the body is read or closed.
+func (s *sending) hold(resp *http.Response) *http.Response {
+	if resp != nil && s.call.inFlightBounded() {
+		resp.Body = holdUntilRead(s.call.ctx, resp, s.release)
+		s.release = nothing
+	}
+	return resp
+}
+
+func (s *sending) end() {
+	s.permit.Done(s.outcome, s.told, s.now)
+	s.release()
+}
+
+// outcomeOf is how the breaker counts a try without an answer. The caller's
+// cancellation says nothing about the host, and a deadline of the caller's
+// that the host missed does not show that it cannot be reached.
+func outcomeOf(ctx context.Context, a *retry.Attempt, err error) breaker.Outcome {
+	switch {
+	case a.Refused, errors.Is(ctx.Err(), context.Canceled):
+		return breaker.Neutral
+	case ctx.Err() != nil:
+		return breaker.Failure
+	}
+	return breaker.Unreachable
+}
+
+func (c *call) inFlightBounded() bool {
+	for i := range c.claims {
+		if c.claims[i].Pacer.MaxInFlight > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// withKey copies the header, for the caller's must not be written to.
+func withKey(h http.Header, name, key string) http.Header {
+	with := make(http.Header, len(h)+1)
+	for k, v := range h {
+		with[k] = v
+	}
+	with[name] = []string{key}
+	return with
+}
