@@ -3,90 +3,221 @@ package pacer
 
 import (
 	"context"
-	"errors"
-	"io"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
-	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
 )
 
-type Rate struct {
-	Count int64
-	Per   time.Duration
-}
-
-func Per(count int64, d time.Duration) Rate { return Rate{count, d} }
-
-func Within(limit int64, window time.Duration, burst int64) (Rate, error) { return Rate{}, nil }
-
-type Shape int
-
-const (
-	TokenBucket Shape = iota
-	LeakyBucket
-)
-
-type Priority int
-
-const (
-	Interactive Priority = iota
-	Background
-)
-
+// Pacer lets calls leave, key by key, no faster than they may. Its zero value
+// sets no fixed rate, obeys holds and learns. Fields must not change after the
+// first use; what may change has a method. It must not be copied.
 type Pacer struct {
-	Rate        Rate
-	Burst       int64
-	Shape       Shape
+	// Rate is how many units a key may send. Zero: no fixed rate.
+	Rate Rate
+	// Burst is how many units may leave at once after idle time, with
+	// TokenBucket. Zero, or negative: what the rate gives in 5 ms, at least 1,
+	// and at least the n asked.
+	Burst int64
+	// Shape is TokenBucket, the zero value, or LeakyBucket.
+	Shape Shape
+	// MaxInFlight is how many calls of a key may be between Wait and release.
+	// Zero: unbounded.
 	MaxInFlight int
-	MaxQueue    int
-	MaxWait     time.Duration
-	MaxHold     time.Duration
+	// MaxQueue is how many calls may wait, of all keys together; more get
+	// ErrQueueFull at once. Zero: 10,000. Negative: unbounded.
+	MaxQueue int
+	// MaxWait is how long a call may wait; one that would wait longer is
+	// refused at once with a *WaitError. Zero: 5 minutes. Negative: unbounded.
+	MaxWait time.Duration
+	// MaxHold is how long a hold keeps everybody back. Where the provider asks
+	// for more, then one call tries, and again after as long, until an answer
+	// shows that the hold is over. Zero: 1 hour. Negative: unbounded.
+	MaxHold time.Duration
+	// SpreadBelow is the share of a quota under which what the provider says
+	// is left is spread until the reset. Zero: 0.1. Negative: never.
 	SpreadBelow float64
-	MaxKeys     int
-	Shared      Reserver
+	// MaxKeys is how many keys have an entry of their own. At the bound the
+	// oldest that equals a new one goes; if none does, further keys share
+	// entries, and are paced together (see Stats). Zero: 4,096. Negative:
+	// unbounded.
+	MaxKeys int
+	// Shared keeps Rate together with other processes. Nil: this process alone.
+	Shared Reserver
+
+	rand func() float64 // of [0, 1); nil: math/rand/v2
+	last atomic.Pointer[line]
+	room atomic.Pointer[room]
+	keys
 }
 
+const (
+	defaultMaxQueue    = 10_000
+	defaultMaxWait     = 5 * time.Minute
+	defaultMaxHold     = time.Hour
+	defaultSpreadBelow = 0.1
+)
+
+// Wait waits until n units of key may leave. The call leaves at the instant
+// Wait returns; the caller calls release exactly once when it is over, which is
+// what MaxInFlight counts. A call of no units, or fewer, takes none, but waits
+// for its turn like any.
+//
+// On an error release is nil, and nothing was taken: ErrQueueFull; a
+// *[WaitError]; ErrTooLarge; or, once ctx has ended, an error that matches both
+// its error and its cause.
+func (p *Pacer) Wait(ctx context.Context, key string, n int64) (release func(), err error) {
+	if ctx.Err() != nil {
+		return nil, endOf(ctx)
+	}
+	n = max(n, 0)
+	if l := p.last.Load(); l != nil && l.key == key && l.free.Load() {
+		l.count(n)
+		return nothing, nil
+	}
+	r := p.lock()
+	l := p.find(key)
+	if l.free.Load() {
+		l.count(n)
+		r.mu.Unlock()
+		return nothing, nil
+	}
+	now := time.Now()
+	t := p.clock(now)
+	l.settle(t)
+	if l.calls() == 0 && !l.full() && !l.shared(t) && l.bucket.fits(n) {
+		if at, _ := l.soonest(t, 0, n); at <= t {
+			l.take(t, n, Interactive)
+			l.refresh(t)
+			r.mu.Unlock()
+			if h := observe.From(ctx); h != nil && h.Paced != nil {
+				h.Paced(ctx, observe.Paced{Key: key, N: n, At: now})
+			}
+			return l.leave(), nil
+		}
+	}
+	w := &waiter{since: now}
+	w.places = append(w.one[:0], place{line: l, key: key, n: n})
+	return w.wait(ctx, r, now)
+}
+
+// Claim is n units of one key of a pacer.
 type Claim struct {
-	Pacer *Pacer
+	Pacer *Pacer // nil: the claim is none
 	Key   string
 	N     int64
 }
 
-type WaitError struct{ Wait time.Duration }
-
-func (e *WaitError) Error() string { return "pacer: too long a wait" }
-func (e *WaitError) Refused() bool { return true }
-
-var (
-	ErrQueueFull = errors.New("pacer: queue full")
-	ErrTooLarge  = errors.New("pacer: too large")
-)
-
-func (p *Pacer) Wait(ctx context.Context, key string, n int64) (release func(), err error) {
-	return func() {}, ctx.Err()
-}
-
+// WaitAll waits until every claim may leave, and takes all at one instant; it
+// takes from none before. A pacer and key that are named twice are one claim of
+// the sum. While one of its keys is not ready, others go before it in the rest.
+// Errors and release are as in [Pacer.Wait].
 func WaitAll(ctx context.Context, claims ...Claim) (release func(), err error) {
-	return func() {}, ctx.Err()
+	if ctx.Err() != nil {
+		return nil, endOf(ctx)
+	}
+	w := &waiter{places: make([]place, 0, len(claims))}
+	sum := make([]Claim, 0, len(claims))
+	for _, c := range claims {
+		if c.Pacer != nil {
+			sum = add(sum, c)
+		}
+	}
+	switch len(sum) {
+	case 0:
+		return nothing, nil
+	case 1:
+		return sum[0].Pacer.Wait(ctx, sum[0].Key, sum[0].N)
+	}
+	for _, c := range sum[1:] {
+		join(sum[0].Pacer, c.Pacer)
+	}
+	r := sum[0].Pacer.lock()
+	for _, c := range sum {
+		c.Pacer.prepare()
+		w.claim(c.Pacer.find(c.Key), c)
+	}
+	w.since = time.Now()
+	return w.wait(ctx, r, w.since)
 }
-func (p *Pacer) SetRate(r Rate, burst int64)                                   {}
-func (p *Pacer) Hold(key string, until time.Time)                              {}
-func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time)       {}
-func (p *Pacer) Reader(ctx context.Context, key string, r io.Reader) io.Reader { return r }
-func WithPriority(ctx context.Context, class Priority) context.Context         { return ctx }
 
-type Reserver interface {
-	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
-	Hold(ctx context.Context, key string, d time.Duration) error
+// add adds c to claims of other keys.
+func add(claims []Claim, c Claim) []Claim {
+	c.N = max(c.N, 0)
+	for i := range claims {
+		if b := &claims[i]; b.Pacer == c.Pacer && b.Key == c.Key {
+			b.N = later(b.N, c.N)
+			return claims
+		}
+	}
+	return append(claims, c)
 }
 
-type Pace struct {
-	Rate  Rate
-	Burst int64
-	Shape Shape
+func nothing() {}
+
+// leave returns what counts a call out.
+func (l *line) leave() func() {
+	if l.release == nil {
+		return nothing
+	}
+	return l.release
 }
 
-type Grant struct {
-	Wait   time.Duration
-	Cancel func(context.Context) error
+// land counts a call out.
+func (l *line) land() {
+	r := l.pacer.lock()
+	defer r.mu.Unlock()
+	if l.inFlight > 0 {
+		l.inFlight--
+	}
+	if l.inFlight == 0 {
+		l.pacer.loosen()
+	}
+	if l.calls() > 0 {
+		r.wake(l, time.Now())
+	}
+}
+
+func (p *Pacer) maxQueue() int {
+	if p.MaxQueue == 0 {
+		return defaultMaxQueue
+	}
+	return p.MaxQueue
+}
+
+func (p *Pacer) maxWait() time.Duration {
+	if p.MaxWait == 0 {
+		return defaultMaxWait
+	}
+	return p.MaxWait
+}
+
+// maxHold is in nanoseconds; zero: unbounded.
+func (p *Pacer) maxHold() int64 {
+	if p.MaxHold == 0 {
+		return int64(defaultMaxHold)
+	}
+	return int64(max(p.MaxHold, 0))
+}
+
+func (p *Pacer) maxKeys() int {
+	if p.MaxKeys == 0 {
+		return defaultMaxKeys
+	}
+	return p.MaxKeys
+}
+
+func (p *Pacer) spreadBelow() float64 {
+	if p.SpreadBelow == 0 {
+		return defaultSpreadBelow
+	}
+	return p.SpreadBelow
+}
+
+func (p *Pacer) random() float64 {
+	if p.rand == nil {
+		return rand.Float64()
+	}
+	return p.rand()
 }

@@ -1,0 +1,189 @@
+package pacer
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite/headerparse"
+)
+
+// SetRate changes Rate and Burst, of every key, at once and for calls that wait
+// already. What was used stays used. One that would now wait longer than it may
+// is refused; and a Burst under its n refuses it with ErrTooLarge.
+func (p *Pacer) SetRate(rate Rate, burst int64) {
+	r := p.lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	t := p.clock(now)
+	p.pace.Rate, p.pace.Burst = rate, burst
+	p.rev++
+	p.loosen()
+	set := func(l *line) {
+		l.settle(t)
+		l.bucket.set(p.pace, t)
+		if l.calls() > 0 {
+			r.refuse(l, now)
+			r.wake(l, now)
+		}
+		l.refresh(t)
+	}
+	for l := p.oldest; l != nil; l = l.newer {
+		set(l)
+	}
+	for _, l := range p.overflow {
+		if l != nil {
+			set(l)
+		}
+	}
+}
+
+// Hold lets no call of key leave before an instant, those that wait already
+// included; a call for which that is too late is refused at once. The bucket is
+// then empty but for one unit, and the hold ends up to a tenth later, at random
+// and at most 30 s: clients that were told the same instant must not come all
+// at once. A hold never gets shorter, and one over MaxHold is tried, see there.
+// With Shared, the other processes hold too.
+func (p *Pacer) Hold(key string, until time.Time) {
+	now := time.Now()
+	if !until.After(now) {
+		return
+	}
+	r := p.lock()
+	l := p.find(key)
+	t := p.clock(now)
+	l.settle(t)
+	held := l.keepBack(t, later(t, int64(until.Sub(now))))
+	if held {
+		r.changed(l, now)
+	}
+	r.mu.Unlock()
+	if held {
+		p.holdShared(key, until.Sub(now))
+	}
+}
+
+// holdShared tells the other processes.
+func (p *Pacer) holdShared(key string, d time.Duration) {
+	if p.Shared == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	_ = p.Shared.Hold(ctx, key, d) // a store that fails paces nobody; this process holds
+}
+
+// Observe learns from the answer to a call of key, received at now (zero: just
+// now). It is to be called for every answer.
+//
+//	429, 503, 403 with a told wait   hold
+//	429, 503 without any number      slow down, and come back by oneself
+//	any, with a limit that is spent  hold until its reset
+//	any, with little left            spread that until the reset
+func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time) {
+	counted := false
+	if s.Status < http.StatusBadRequest && len(s.Limits) == 0 {
+		if l := p.last.Load(); l != nil && l.key == key && l.quiet.Load() {
+			if l.answered.Add(1)%sampleEvery != 0 {
+				return
+			}
+			counted = true
+		}
+	}
+	if held := p.observe(key, &s, now, counted); held > 0 {
+		p.holdShared(key, held)
+	}
+}
+
+// observe returns how long the answer makes the key hold.
+func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, counted bool) (held time.Duration) {
+	r := p.lock()
+	defer r.mu.Unlock()
+	told := s.Told && s.Wait > 0 && throttle(s.Status)
+	l := p.known(key)
+	if l == nil {
+		if s.Status < http.StatusBadRequest && len(s.Limits) == 0 {
+			return 0
+		}
+		l = p.find(key)
+	}
+	now := time.Now()
+	t := p.clock(now)
+	l.settle(t)
+	if !counted {
+		l.answered.Add(1)
+	}
+	before := l.hold.end
+	changed := !told && l.tell(t, s.Limits, p.spreadBelow())
+	switch {
+	case told:
+		if l.hold.asked {
+			before, l.hold.end = 0, 0 // the provider knows better now
+		}
+		wait := s.Wait
+		if !received.IsZero() {
+			wait -= max(0, now.Sub(received))
+		}
+		changed = l.keepBack(t, later(t, int64(max(0, wait))))
+		l.learnt.fed++ // no acceptance
+	case l.hold.end > before: // spent, whatever the status
+	case s.Status == http.StatusTooManyRequests || s.Status == http.StatusServiceUnavailable:
+		l.hold.asked = false
+		l.learnt.fed++
+		l.learnt.refused(t, l.answered.Load())
+		changed = true
+	default:
+		changed = l.hold.lift(t) || changed || l.learnt.on()
+		l.learnt.accepted(t, l.answered.Load(), counted)
+	}
+	if changed {
+		p.loosen()
+		r.changed(l, now)
+	} else {
+		l.refresh(t)
+	}
+	if l.hold.end > before {
+		return time.Duration(l.hold.end - t)
+	}
+	return 0
+}
+
+// throttle tells whether a wait that comes with the status is an order.
+func throttle(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden:
+		return true
+	}
+	return false
+}
+
+// changed brings a change of what l may do to those who wait.
+func (r *room) changed(l *line, now time.Time) {
+	if l.calls() > 0 {
+		r.refuse(l, now)
+		r.wake(l, now)
+	}
+	l.refresh(l.pacer.clock(now))
+}
+
+// refuse sends away who waits in l and can, as it is now, not leave in time.
+func (r *room) refuse(l *line, now time.Time) {
+	t := l.pacer.clock(now)
+	ahead := int64(0)
+	for p, next := l.first(), (*place)(nil); p != nil; p = next {
+		next = l.after(p)
+		w := p.waiter
+		if !l.bucket.fits(p.n) {
+			w.refuse(r, now, &tooLarge{p.n, l.bucket.burst})
+			continue
+		}
+		at, _ := l.soonest(t, ahead, p.n)
+		if wait := time.Duration(at - t); w.tooLate(now.Add(wait)) {
+			w.refuse(r, now, &WaitError{Wait: wait})
+			continue
+		}
+		if len(w.places) == 1 {
+			ahead = later(ahead, p.n)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package pacer
+
+import (
+	"sync/atomic"
+
+	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
+)
+
+// line is one key of a pacer: what it may do, and who waits for it. What it
+// may do is a pure rule of the instants it is given.
+type line struct {
+	pacer *Pacer
+	key   string
+
+	// Read and changed without the lock, so that a key which nothing paces
+	// costs no lock.
+	free     atomic.Bool  // nothing paces this key
+	quiet    atomic.Bool  // an answer that says nothing changes nothing
+	sent     atomic.Int64 // calls that left
+	extra    atomic.Int64 // their units, less one each
+	answered atomic.Int64 // answers
+
+	// Guarded by the room's lock.
+	bucket   bucket
+	hold     hold
+	learnt   learnt
+	spread   spread
+	flight   flight
+	inFlight int
+	release  func() // bound once; counts a call out
+	local    int64  // Shared failed: until then this process paces itself
+	waiting
+	older, newer *line // in the pacer's list, by last use
+}
+
+// soonest returns the first instant from now on at which n units may leave
+// after ahead others, and what they wait for until then. How many calls are in
+// flight is left out, for nobody knows when those end.
+func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
+	at = l.hold.soonest(now)
+	if at > now {
+		why = observe.Hold
+	}
+	most := float64(never)
+	if l.hold.empty {
+		most = 1
+	}
+	if !l.shared(now) {
+		if t := l.bucket.soonest(at, ahead, n, most); t > at {
+			at, why = t, observe.Pace
+		}
+	}
+	if l.learnt.on() {
+		if t := l.learnt.soonest(at, ahead); t > at {
+			at, why = t, observe.Pace
+		}
+	}
+	if l.spread.on {
+		if t := l.spread.soonest(at, ahead, n, l.out(now)); t > at {
+			at, why = t, observe.Pace
+		}
+	}
+	return at, why
+}
+
+// full tells whether as many calls are in flight as may be.
+func (l *line) full() bool {
+	return l.pacer.MaxInFlight > 0 && l.inFlight >= l.pacer.MaxInFlight
+}
+
+// shared tells whether a store, and not the bucket here, keeps the rate.
+func (l *line) shared(now int64) bool {
+	return l.pacer.Shared != nil && now >= l.local && !l.bucket.pace.Rate.none()
+}
+
+// settle does what is due by now, before anything else happens at now.
+func (l *line) settle(now int64) {
+	if l.hold.empty && now >= l.hold.end {
+		// One unit stays: the first leaves as the hold ends, the rest by rate.
+		l.bucket.keep(l.hold.end, 1)
+		l.hold.empty = false
+	}
+	if l.spread.on && now >= l.spread.free {
+		l.spread.on = false
+		l.hold.ease(l.spread.free, l.spread.width)
+	}
+}
+
+// take lets a call of n units leave now, which soonest and full allowed.
+func (l *line) take(now, n int64, class Priority) {
+	paced := !l.bucket.pace.Rate.none() || l.learnt.on()
+	if l.hold.end > 0 {
+		l.hold.take(now, l.pacer.maxHold(), max(0, l.calls()-1), paced)
+	}
+	if l.shared(now) {
+		l.bucket.drain(now, n)
+	} else {
+		l.bucket.take(now, n)
+	}
+	l.learnt.take(now, n)
+	l.count(n)
+	if l.spread.on {
+		l.spread.take(now, n, l.out(now))
+	}
+	l.inFlight++
+	l.turns(class)
+}
+
+// count notes that a call of n units left.
+func (l *line) count(n int64) {
+	l.sent.Add(1)
+	if n != 1 {
+		l.extra.Add(n - 1)
+	}
+}
+
+// out is how many units have left and not been answered, on the average of
+// what calls are worth.
+func (l *line) out(now int64) int64 {
+	return l.worth(l.flight.out(now, l.sent.Load(), l.answered.Load()))
+}
+
+// worth is the units of so many calls.
+func (l *line) worth(calls int64) int64 {
+	extra, sent := l.extra.Load(), l.sent.Load()
+	if extra == 0 || sent == 0 {
+		return calls
+	}
+	return max(0, calls+int64(float64(calls)*float64(extra)/float64(sent)))
+}
+
+// tell takes in what an answer says of the limits, and reports whether that
+// changed when calls may leave.
+func (l *line) tell(now int64, limits []headerparse.Limit, below float64) (changed bool) {
+	told := false
+	for _, m := range limits {
+		if m.Remaining < 0 || m.Reset <= 0 || m.Unit == "concurrent-requests" {
+			continue // nothing to wait for
+		}
+		told = told || m.Name == l.spread.name
+		if m.Remaining == 0 {
+			changed = l.keepBack(now, later(now, int64(m.Reset))) || changed
+		}
+		if below > 0 && m.Quota > 0 && m.Unit != "content-bytes" {
+			changed = l.spread.tell(now, m, below, l.pacer.random) || changed
+		}
+	}
+	if l.spread.on && !told {
+		// An answer without the limit that is spread is taken to have used it.
+		l.spread.left -= l.worth(1)
+		changed = true
+	}
+	return changed
+}
+
+// keepBack holds the line until an instant.
+func (l *line) keepBack(now, until int64) bool {
+	return l.hold.extend(now, until, l.pacer.maxHold(), l.pacer.random())
+}
+
+// fresh returns the first instant from now on at which l equals a new line, if
+// nothing happens before: never, if something must.
+func (l *line) fresh(now int64) int64 {
+	if l.calls() > 0 || l.inFlight > 0 && l.pacer.MaxInFlight > 0 || l.learnt.on() {
+		return never
+	}
+	at := max(now, l.local)
+	if l.hold.active(now) {
+		at = max(at, l.hold.end)
+	}
+	if l.spread.on {
+		at = max(at, l.spread.free)
+	}
+	return l.bucket.fresh(at)
+}
+
+// refresh says to those who come without the lock what they may do so.
+func (l *line) refresh(now int64) {
+	held := l.hold.active(now) || l.hold.gap > 0 || l.hold.empty
+	quiet := !held && !l.spread.on && !l.learnt.on()
+	l.quiet.Store(quiet)
+	l.free.Store(quiet && l.bucket.pace.Rate.none() && l.pacer.MaxInFlight <= 0 && l.calls() == 0)
+}
+
+// learnt is the pace that a [learner] found, kept by a theoretical arrival
+// time: the instant by which what has left is paid for.
+type learnt struct {
+	*learner       // nil until the first sample
+	paid     int64 // that instant; may be ahead of now by timerSlack
+	fed      int64 // answers that the learner knows of
+	fedAt    int64
+}
+
+func (l *learnt) on() bool { return l.learner != nil && l.learner.on() }
+
+func (l *learnt) soonest(now, ahead int64) int64 {
+	return max(now, after(l.paid, float64(ahead)*1e9/l.rate())-int64(timerSlack))
+}
+
+func (l *learnt) take(now, n int64) {
+	if !l.on() {
+		return
+	}
+	l.paid = after(max(l.paid, now), float64(n)*1e9/l.rate())
+	l.learner.sent(now, n)
+}
+
+// feed gives a learner that is off the answers that came since the last time,
+// as if evenly: their instants were not worth a reading of the clock each.
+func (l *learnt) feed(now, answered int64) {
+	n := min(answered-l.fed, 4*sampleEvery)
+	if l.learner == nil {
+		l.learner = new(learner)
+	}
+	for i := range n {
+		l.answer(l.fedAt+int64(float64(now-l.fedAt)*float64(i+1)/float64(n)), false)
+	}
+	l.fed, l.fedAt = answered, now
+}
+
+// accepted tells the learner of answers that are no refusals.
+func (l *learnt) accepted(now, answered int64, sample bool) {
+	switch {
+	case l.on():
+		l.answer(now, false)
+		l.fed, l.fedAt = answered, now
+	case sample || answered-l.fed >= sampleEvery:
+		l.feed(now, answered)
+	}
+}
+
+// refused tells the learner of a refusal without numbers.
+func (l *learnt) refused(now, answered int64) {
+	was := l.on()
+	if !was {
+		l.feed(now, answered)
+	}
+	l.answer(now, true)
+	l.fed, l.fedAt = answered, now
+	if !was && l.on() { // nothing is paid for yet: the bucket starts empty
+		l.paid = after(now+int64(timerSlack), 1e9/l.rate())
+	}
+}
+
+// sampleEvery is how many answers pass between two readings of the clock while
+// nothing is learnt.
+const sampleEvery = 32

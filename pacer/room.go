@@ -1,0 +1,211 @@
+package pacer
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/politehttp/polite/observe"
+)
+
+// room is the one lock of all pacers whose lines some call has claimed
+// together. A pacer begins with a room of its own; the first [WaitAll] over two
+// rooms joins them for ever. So nobody ever waits for a lock with another in
+// hand, but for the two rooms being joined, and those are locked in the order
+// of their ids.
+type room struct {
+	id     uint64
+	joined atomic.Pointer[room] // where all have gone; set once, under both locks
+
+	mu    sync.Mutex
+	round uint64 // counts looks, see below
+}
+
+var roomID atomic.Uint64
+
+// lock locks the room that p is in.
+func (p *Pacer) lock() *room {
+	for {
+		r := p.home()
+		r.mu.Lock()
+		if r.joined.Load() == nil {
+			p.prepare()
+			return r
+		}
+		r.mu.Unlock()
+	}
+}
+
+// home is the room that p is in, or was a moment ago.
+func (p *Pacer) home() *room {
+	r := p.room.Load()
+	if r == nil {
+		p.room.CompareAndSwap(nil, &room{id: roomID.Add(1)})
+		r = p.room.Load()
+	}
+	for next := r.joined.Load(); next != nil; next = r.joined.Load() {
+		p.room.CompareAndSwap(r, next)
+		r = next
+	}
+	return r
+}
+
+// join makes p and q share a room.
+func join(p, q *Pacer) {
+	for {
+		a, b := p.home(), q.home()
+		if a == b {
+			return
+		}
+		if a.id > b.id {
+			a, b = b, a
+		}
+		a.mu.Lock()
+		b.mu.Lock()
+		both := a.joined.Load() == nil && b.joined.Load() == nil
+		if both {
+			b.joined.Store(a)
+			a.round = max(a.round, b.round)
+		}
+		b.mu.Unlock()
+		a.mu.Unlock()
+		if both {
+			return
+		}
+	}
+}
+
+// look is how far a round has looked through a line: who may leave now depends
+// on who is before them, in every line they wait for. A round looks at each
+// place once.
+type look struct {
+	round uint64
+	at    *place // the next to look at
+	shut  bool   // somebody before it blocks the line
+}
+
+type verdict uint8
+
+const (
+	passedOver verdict = iota // two of its lines are not ready: others go first
+	mayLeave                  // all its lines are ready, and stay so until it left
+	nextIn                    // only one of its lines is not ready: there nobody goes before it
+)
+
+// judge says whether w may leave now.
+func (r *room) judge(w *waiter, now time.Time) verdict {
+	if w.seen == r.round {
+		return w.verdict
+	}
+	w.seen, w.verdict, w.missing = r.round, passedOver, nil
+	missing := 0
+	for i := range w.places {
+		p := &w.places[i]
+		why, ok := r.ready(p, now)
+		if ok {
+			continue
+		}
+		w.why = why
+		w.missing = p.line
+		if missing++; missing > 1 {
+			return passedOver
+		}
+	}
+	w.verdict = nextIn
+	if missing == 0 {
+		w.verdict = mayLeave
+	}
+	return w.verdict
+}
+
+// ready tells whether p's line would let it leave now, and if not, why.
+func (r *room) ready(p *place, now time.Time) (why observe.Reason, ok bool) {
+	l := p.line
+	t := l.pacer.clock(now)
+	l.settle(t)
+	if at, why := l.soonest(t, 0, p.n); at > t {
+		return why, false
+	}
+	if l.full() {
+		return observe.InFlight, false
+	}
+	if l.turn != nil && l.turn != p.waiter || r.blocked(p, now) {
+		return observe.Pace, false
+	}
+	return "", true
+}
+
+// blocked tells whether somebody goes before p in its line.
+func (r *room) blocked(p *place, now time.Time) bool {
+	l := p.line
+	if l.look.round != r.round {
+		l.look = look{round: r.round, at: l.first()}
+	}
+	for p.seen != r.round && !l.shut && l.at != nil {
+		q := l.at
+		if q == p {
+			return false
+		}
+		q.seen = r.round
+		v := r.judge(q.waiter, now)
+		if v == mayLeave || v == nextIn && q.waiter.missing == l {
+			l.shut = true
+		}
+		if l.at == q { // looking at q's other lines may have come back here
+			l.at = l.after(q)
+		}
+	}
+	return p.seen != r.round && l.shut
+}
+
+// wake finds who may leave l now, and calls it: that one calls the next as it
+// leaves. If nobody may, it sets a timer for when somebody may.
+func (r *room) wake(l *line, now time.Time) {
+	r.round++
+	t := l.pacer.clock(now)
+	l.settle(t)
+	due := int64(never)
+	for p := l.first(); p != nil; p = l.after(p) {
+		v := r.judge(p.waiter, now)
+		if v == mayLeave {
+			p.waiter.call()
+			due = never
+			break
+		}
+		if at, _ := l.soonest(t, 0, p.n); at > t {
+			due = min(due, at)
+		}
+		if v == nextIn && p.waiter.missing == l {
+			break
+		}
+	}
+	r.arm(l, t, due)
+}
+
+// arm sets l's timer. A timer is made anew each time: one that was made in a
+// synctest bubble must not be touched outside of it.
+func (r *room) arm(l *line, now, due int64) {
+	if l.timer != nil && l.due == due {
+		return
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	if due == never {
+		return
+	}
+	l.due = due
+	l.timer = time.AfterFunc(time.Duration(due-now), l.ring)
+}
+
+// ring is what l's timer does.
+func (l *line) ring() {
+	r := l.pacer.lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if l.pacer.clock(now) >= l.due {
+		l.timer = nil
+	}
+	r.wake(l, now)
+}

@@ -1,0 +1,199 @@
+package pacer
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Reserver is a store that keeps one pace for many processes.
+//
+// The pacer asks it for one call of a key at a time, in the order in which they
+// would leave, and lets the call leave once Grant.Wait has passed; so the
+// instants that the store grants carry the guarantee.
+type Reserver interface {
+	// Reserve grants n units of key at the first instant that p allows, over
+	// all processes. One that is further away than maxWait it refuses with a
+	// *WaitError, and takes nothing. Any other error means that the store
+	// failed: for a second this process then keeps the pace by itself, as if it
+	// were alone.
+	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
+	// Hold makes sure that nobody is granted an instant before d from now.
+	Hold(ctx context.Context, key string, d time.Duration) error
+}
+
+// Pace is what a [Reserver] keeps: the fields of a Pacer.
+type Pace struct {
+	Rate  Rate
+	Burst int64 // zero: as Pacer.Burst says
+	Shape Shape
+}
+
+// Grant is an instant that a [Reserver] granted.
+type Grant struct {
+	Wait   time.Duration               // until the call may leave
+	Cancel func(context.Context) error // gives the units back as far as it can; nil: cannot
+}
+
+const (
+	storeRest    = int64(time.Second) // how long a store that failed is left alone
+	storeTimeout = time.Second        // for what no caller waits for
+)
+
+// errAnew says that a hold or another rate came while w slept.
+var errAnew = errors.New("pacer: anew")
+
+// storeError says that the store of a line failed.
+type storeError struct {
+	line *line
+	error
+}
+
+// asks tells whether w, which may leave, must ask a store first.
+func (w *waiter) asks(now time.Time) bool {
+	if w.granted {
+		return false
+	}
+	for i := range w.places {
+		if l := w.places[i].line; l.shared(l.pacer.clock(now)) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask gets the stores' leave for w and sleeps until the instant they grant.
+// Then w is granted; or it is to look anew. The room is locked, before and
+// after, and free in between.
+func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.Time, error) {
+	paces := w.turn(now)
+	rev := w.revision()
+	most := w.left(now)
+	r.mu.Unlock()
+	grants, until, err := w.reserve(ctx, paces, most)
+	if err == nil {
+		if r, now, err = w.sleep(ctx, until, rev); err == nil {
+			w.granted = true
+			return r, now, nil
+		}
+		r.mu.Unlock()
+	}
+	for _, g := range grants {
+		giveBack(ctx, g)
+	}
+	r, now = w.relock()
+	for i := range w.places {
+		if l := w.places[i].line; l.turn == w {
+			l.turn = nil
+		}
+	}
+	var failed *storeError
+	switch {
+	case err == errAnew:
+		err = nil
+	case errors.As(err, &failed):
+		t := failed.line.pacer.clock(now)
+		failed.line.local = later(t, storeRest)
+		failed.line.bucket.keep(t, 1)
+		err = nil
+	}
+	return r, now, err
+}
+
+// turn makes w the one that asks in all its shared lines, and returns their
+// paces.
+func (w *waiter) turn(now time.Time) []Pace {
+	paces := make([]Pace, len(w.places))
+	for i := range w.places {
+		if l := w.places[i].line; l.shared(l.pacer.clock(now)) {
+			l.turn = w
+			paces[i] = l.bucket.pace
+		}
+	}
+	return paces
+}
+
+// revision changes with the rate of any of w's pacers.
+func (w *waiter) revision() (rev int) {
+	for i := range w.places {
+		rev += w.places[i].line.pacer.rev
+	}
+	return rev
+}
+
+// reserve asks the stores, which may take no longer than most, and returns the
+// last of the instants they grant. What they granted is returned with an error
+// too, and is to be given back.
+func (w *waiter) reserve(ctx context.Context, paces []Pace, most time.Duration) (grants []Grant, until time.Time, err error) {
+	for i := range w.places {
+		p := &w.places[i]
+		if paces[i].Rate.none() {
+			continue
+		}
+		g, err := p.line.pacer.Shared.Reserve(ctx, p.key, paces[i], p.n, most)
+		var refused *WaitError
+		switch {
+		case err == nil:
+			grants = append(grants, g)
+			if at := time.Now().Add(g.Wait); at.After(until) {
+				until = at
+			}
+			if g.Wait > most {
+				return grants, until, &WaitError{Wait: g.Wait}
+			}
+		case errors.As(err, &refused):
+			return grants, until, err
+		case ctx.Err() != nil:
+			return grants, until, endOf(ctx)
+		default:
+			return grants, until, &storeError{p.line, err}
+		}
+	}
+	return grants, until, nil
+}
+
+// giveBack gives a grant back, whatever became of the caller.
+func giveBack(ctx context.Context, g Grant) {
+	if g.Cancel == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	_ = g.Cancel(ctx) // at worst the units are lost
+}
+
+// left is how long w may still wait.
+func (w *waiter) left(now time.Time) time.Duration {
+	most := time.Duration(never)
+	if !w.until.IsZero() {
+		most = w.until.Sub(now)
+	}
+	if !w.end.IsZero() {
+		most = min(most, w.end.Sub(now))
+	}
+	return max(most, 0)
+}
+
+// sleep waits until the instant. The room is locked on return.
+func (w *waiter) sleep(ctx context.Context, until time.Time, rev int) (*room, time.Time, error) {
+	for {
+		r, now := w.relock()
+		if r.round++; w.refused != nil || w.revision() != rev || r.judge(w, now) != mayLeave {
+			return r, now, errAnew
+		}
+		if !now.Before(until) {
+			return r, now, nil
+		}
+		r.mu.Unlock()
+		t := time.NewTimer(until.Sub(now))
+		select {
+		case <-t.C:
+		case <-w.ready:
+			t.Stop()
+		case <-ctx.Done():
+			t.Stop()
+			r, now = w.relock()
+			return r, now, endOf(ctx)
+		}
+	}
+}

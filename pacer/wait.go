@@ -1,0 +1,276 @@
+package pacer
+
+import (
+	"context"
+	"time"
+
+	"github.com/politehttp/polite/observe"
+)
+
+// waiter is a call that may have to wait. It takes its units itself, when it
+// runs and may leave: nobody takes them for it ahead of time, so however late
+// it wakes, what leaves is what was due.
+type waiter struct {
+	places []place
+	one    [1]place
+	class  Priority
+	since  time.Time
+	until  time.Time     // since and MaxWait; zero: unbounded
+	end    time.Time     // of its context; zero: none
+	eta    time.Time     // when it may leave, as expected at since
+	ready  chan struct{} // somebody thinks that it may leave, or refused it
+	why    observe.Reason
+
+	refused error // by a hold or a rate that came while it waited: it is out of its lines
+	granted bool  // by the stores of its shared lines
+
+	seen    uint64 // the round of verdict and missing
+	verdict verdict
+	missing *line
+}
+
+// claim adds a claim. Two keys may share a line, if keys overflow.
+func (w *waiter) claim(l *line, c Claim) {
+	for i := range w.places {
+		if p := &w.places[i]; p.line == l {
+			p.n = later(p.n, c.N)
+			return
+		}
+	}
+	w.places = append(w.places, place{line: l, key: c.Key, n: c.N})
+}
+
+// call tells w to look whether it may leave.
+func (w *waiter) call() {
+	select {
+	case w.ready <- struct{}{}:
+	default: // told already
+	}
+}
+
+// wait makes w leave as soon as it may. The room is locked, and is not on
+// return.
+func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func(), err error) {
+	w.class = priorityOf(ctx)
+	full, err := w.admit(ctx, now)
+	if err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
+	w.ready = make(chan struct{}, 1)
+	for i := range w.places {
+		p := &w.places[i]
+		p.waiter = w
+		p.line.push(p)
+		p.line.free.Store(false)
+	}
+	w.pacers(func(p *Pacer) { p.keys.waiting++ })
+	var expiry <-chan time.Time
+	for {
+		if w.refused != nil {
+			r.mu.Unlock()
+			return nil, w.refused
+		}
+		r.round++
+		may := r.judge(w, now) == mayLeave
+		switch {
+		case may && !w.asks(now):
+			return w.leave(ctx, r, now), nil
+		case full:
+			return nil, w.giveUp(r, now, ErrQueueFull)
+		case may:
+			if r, now, err = w.ask(ctx, r, now); err != nil {
+				return nil, w.giveUp(r, now, err)
+			}
+			continue
+		}
+		for i := range w.places {
+			r.wake(w.places[i].line, now)
+		}
+		r.mu.Unlock()
+		if expiry == nil && w.expires() {
+			t := time.NewTimer(w.until.Sub(now))
+			defer t.Stop()
+			expiry = t.C
+		}
+		late := false
+		select {
+		case <-w.ready:
+		case <-expiry:
+			late = true
+		case <-ctx.Done():
+			r, now = w.relock()
+			return nil, w.giveUp(r, now, endOf(ctx))
+		}
+		r, now = w.relock()
+		if late {
+			if r.round++; w.refused != nil || r.judge(w, now) != mayLeave {
+				return nil, w.giveUp(r, now, &WaitError{Wait: w.expect(now)})
+			}
+		}
+	}
+}
+
+func (w *waiter) relock() (*room, time.Time) {
+	r := w.places[0].line.pacer.lock()
+	return r, time.Now()
+}
+
+// admit refuses w if it is too large or would wait too long, and tells whether
+// the queue has no place for it.
+func (w *waiter) admit(ctx context.Context, now time.Time) (full bool, err error) {
+	for i := range w.places {
+		p := &w.places[i]
+		l := p.line
+		if !l.bucket.fits(p.n) {
+			return false, &tooLarge{p.n, l.bucket.burst}
+		}
+		l.settle(l.pacer.clock(now))
+		full = full || l.pacer.maxQueue() >= 0 && l.pacer.keys.waiting >= l.pacer.maxQueue()
+		if most := l.pacer.maxWait(); most >= 0 {
+			if until := w.since.Add(most); w.until.IsZero() || until.Before(w.until) {
+				w.until = until
+			}
+		}
+	}
+	wait := w.expect(now)
+	w.eta = now.Add(wait)
+	w.end, _ = ctx.Deadline()
+	if w.tooLate(w.eta) {
+		return false, &WaitError{Wait: wait}
+	}
+	return full, nil
+}
+
+// tooLate tells whether w, leaving at an instant, would outlive its context or
+// MaxWait. At its very end a context has ended.
+func (w *waiter) tooLate(at time.Time) bool {
+	return !w.end.IsZero() && !at.Before(w.end) || !w.until.IsZero() && at.After(w.until)
+}
+
+// refuse sends w away.
+func (w *waiter) refuse(r *room, now time.Time, err error) {
+	w.refused = err
+	w.quit(r, now)
+	w.call()
+}
+
+// expect is how long w, which is in no queue yet, is going to wait, given who
+// is before it. How long others stay in flight is not known, and counts as
+// nothing; so does what is waiting for another line too, and is later there.
+func (w *waiter) expect(now time.Time) (wait time.Duration) {
+	for i := range w.places {
+		p := &w.places[i]
+		l := p.line
+		t := l.pacer.clock(now)
+		at, _ := l.soonest(t, 0, p.n)
+		switch {
+		case p.waiter != nil || l.calls() == 0: // in the queue already
+		case l.multi == 0:
+			at, _ = l.soonest(t, l.ahead(w.class), p.n)
+		default:
+			for range 8 {
+				by, _ := l.soonest(t, l.aheadBy(w.class, now.Add(time.Duration(at-t))), p.n)
+				if by <= at {
+					break
+				}
+				at = by
+			}
+		}
+		wait = max(wait, time.Duration(at-t))
+	}
+	return wait
+}
+
+// expires tells whether MaxWait may end before the context does.
+func (w *waiter) expires() bool {
+	return !w.until.IsZero() && (w.end.IsZero() || w.until.Before(w.end))
+}
+
+// leave takes what w claims and lets it go. It unlocks the room.
+func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
+	for i := range w.places {
+		p := &w.places[i]
+		p.line.take(p.line.pacer.clock(now), p.n, w.class)
+	}
+	w.quit(r, now)
+	r.mu.Unlock()
+	if h := observe.From(ctx); h != nil && h.Paced != nil {
+		wait := now.Sub(w.since)
+		if wait == 0 {
+			w.why = ""
+		}
+		for i := range w.places {
+			h.Paced(ctx, observe.Paced{Key: w.places[i].key, N: w.places[i].n, Wait: wait, Reason: w.why, At: now})
+		}
+	}
+	return w.release()
+}
+
+// giveUp ends the wait with err. It unlocks the room.
+func (w *waiter) giveUp(r *room, now time.Time, err error) error {
+	if w.refused == nil {
+		w.quit(r, now)
+	} else {
+		err = w.refused
+	}
+	r.mu.Unlock()
+	return err
+}
+
+// quit takes w out of its lines, and calls who is next in each.
+func (w *waiter) quit(r *room, now time.Time) {
+	for i := range w.places {
+		p := &w.places[i]
+		p.line.remove(p)
+		if p.line.turn == w {
+			p.line.turn = nil
+		}
+	}
+	w.pacers(func(p *Pacer) {
+		p.keys.waiting--
+		p.loosen()
+	})
+	for i := range w.places {
+		l := w.places[i].line
+		r.wake(l, now)
+		l.refresh(l.pacer.clock(now))
+	}
+}
+
+// release returns what counts w out of every line.
+func (w *waiter) release() func() {
+	if len(w.places) == 1 {
+		return w.places[0].line.leave()
+	}
+	var bounded []*line
+	for i := range w.places {
+		if l := w.places[i].line; l.release != nil {
+			bounded = append(bounded, l)
+		}
+	}
+	switch len(bounded) {
+	case 0:
+		return nothing
+	case 1:
+		return bounded[0].release
+	}
+	return func() {
+		for _, l := range bounded {
+			l.release()
+		}
+	}
+}
+
+// pacers calls f for each pacer of w.
+func (w *waiter) pacers(f func(*Pacer)) {
+next:
+	for i := range w.places {
+		for j := range i {
+			if w.places[j].line.pacer == w.places[i].line.pacer {
+				continue next
+			}
+		}
+		f(w.places[i].line.pacer)
+	}
+}
