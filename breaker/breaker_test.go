@@ -29,9 +29,9 @@ func TestZeroValue(t *testing.T) {
 		require.LessOrEqual(t, left, 30*time.Second)
 		requireAsksOpen(t, &b, "https://other.example.com:443", false)
 
-		time.Sleep(left - 1)
+		time.Sleep(left - tick)
 		requireRefused(t, &b, host, 1)
-		time.Sleep(1)
+		time.Sleep(tick)
 		requireAsksOpen(t, &b, host, false)
 		do(t, &b, host, Success)
 		do(t, &b, host, times(4, Failure)...)
@@ -142,9 +142,9 @@ func TestProbeTimeout(t *testing.T) {
 		time.Sleep(time.Minute)
 		lost := enter(t, b, host)
 		requireRefused(t, b, host, 20*time.Second)
-		time.Sleep(20*time.Second - 1)
+		time.Sleep(20*time.Second - tick)
 		requireRefused(t, b, host, 1)
-		time.Sleep(1)
+		time.Sleep(tick)
 		requireAsksOpen(t, b, host, false)
 		second := enter(t, b, host)
 		lost.Done(Success, 0, time.Time{}) // its place is another's
@@ -195,9 +195,9 @@ func TestOpenPeriodGrows(t *testing.T) {
 		do(t, b, host, Failure)
 		for _, want := range []time.Duration{1, 2, 3, 3} {
 			requireRefused(t, b, host, want*time.Second)
-			time.Sleep(want*time.Second - 1)
+			time.Sleep(want*time.Second - tick)
 			requireRefused(t, b, host, 1)
-			time.Sleep(1)
+			time.Sleep(tick)
 			do(t, b, host, Failure)
 		}
 		time.Sleep(3 * time.Second)
@@ -308,7 +308,7 @@ func TestWindowAgainstModel(t *testing.T) {
 		b := exact(&Breaker{Failures: -1, FailureRate: 2, MinCalls: 1, Window: 10 * time.Second})
 		var events []event
 		var first time.Duration // of the ring
-		newest := time.Duration(math.MinInt64 / 2)
+		newest := -time.Hour    // start of the newest cell
 		for range 5000 {
 			time.Sleep(time.Duration(random.ExpFloat64() * float64(400*time.Millisecond)))
 			if random.IntN(100) == 0 {
@@ -316,7 +316,7 @@ func TestWindowAgainstModel(t *testing.T) {
 			}
 			e := event{time.Since(start), random.IntN(3) == 0}
 			if e.at-newest >= 10*time.Second {
-				first, events, newest = e.at, nil, e.at
+				first, events = e.at, nil
 			}
 			newest = first + (e.at-first)/time.Second*time.Second
 			events = append(events, e)
@@ -351,10 +351,10 @@ func TestSlowCall(t *testing.T) {
 		for range 3 {
 			hanging = append(hanging, enter(t, b, host))
 		}
-		time.Sleep(time.Second - 1)
+		time.Sleep(time.Second - tick)
 		synctest.Wait()
 		requireAsksOpen(t, b, host, false)
-		time.Sleep(1)
+		time.Sleep(tick)
 		synctest.Wait()
 		requireRefused(t, b, host, 30*time.Second)
 		time.Sleep(30 * time.Second)
@@ -405,6 +405,21 @@ func TestSlowCallCountsOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where a slow call counts for nothing, a slow probe keeps its place.
+func TestSlowProbeUnderUnreachableOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := exact(&Breaker{Failures: 1, UnreachableOnly: true, SlowCall: time.Second})
+		do(t, b, host, Unreachable)
+		time.Sleep(30 * time.Second)
+		p := enter(t, b, host)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, HalfOpen, b.stateOf(host))
+		p.Done(Success, 0, time.Time{})
+		require.Equal(t, Closed, b.stateOf(host))
+	})
 }
 
 // On a busy machine a call may end before its timer is served.

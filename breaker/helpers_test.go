@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const host = "https://api.example.com:443"
+const (
+	host = "https://api.example.com:443"
+	tick = time.Nanosecond // the least that a clock can differ
+)
 
 // exact takes the jitter out: an open period lasts its whole length, and a told
 // wait is not lengthened.

@@ -103,10 +103,10 @@ func TestNothingCanGo(t *testing.T) {
 		require.Equal(t, Stats{Keys: 3, NotClosed: 3, Unguarded: 100, Evicted: 1}, b.Stats())
 
 		// Nobody came to probe for as long again as they may stay open.
-		time.Sleep(10*time.Second - 1)
+		time.Sleep(10*time.Second - tick)
 		do(t, b, "1", Success)
 		require.Equal(t, []string{"open", "probed", "0"}, kept(b, "open", "probed", "0", "1"))
-		time.Sleep(1)
+		time.Sleep(tick)
 		do(t, b, "1", Success)
 		require.Equal(t, []string{"probed", "0", "1"}, kept(b, "open", "probed", "0", "1"))
 	})

@@ -22,7 +22,7 @@ func randomBreaker(r *rand.Rand) *Breaker {
 		MaxOpenFor:      time.Duration(r.IntN(20)) * time.Second,
 		Probes:          r.IntN(4),
 		ProbeTimeout:    time.Duration(1+r.IntN(8)) * time.Second,
-		random:          r.Float64,
+		random:          newRand(r.Uint64()).Float64, // under the lock
 	}
 	if r.IntN(2) == 0 || b.Failures < 0 {
 		b.FailureRate, b.MinCalls, b.Window = r.Float64(), 1+r.IntN(10), time.Duration(1+r.IntN(20))*time.Second
@@ -48,11 +48,19 @@ func TestRandomInterleavings(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRand(seed)
 			b := randomBreaker(r)
+			var mu sync.Mutex // timers of slow calls change it too
 			state, changes := Closed, 0
+			seen := func() (State, int) {
+				mu.Lock()
+				defer mu.Unlock()
+				return state, changes
+			}
 			b.OnChange = func(_ string, from, to State) {
-				require.Equal(t, state, from)
+				mu.Lock()
+				defer mu.Unlock()
 				next := map[State][]State{Closed: {Open}, Open: {HalfOpen}, HalfOpen: {Open, Closed}}
-				require.Contains(t, next[from], to)
+				assert.Equal(t, state, from)
+				assert.Contains(t, next[from], to)
 				state, changes = to, changes+1
 			}
 			type view struct {
@@ -63,10 +71,12 @@ func TestRandomInterleavings(t *testing.T) {
 			look := func() view {
 				left, open := b.Open(host, time.Time{})
 				require.Equal(t, open, left > 0)
+				state, changes := seen()
 				return view{state, changes, left}
 			}
 			var calls []outstanding
 			probesOut := func() (n int) {
+				_, changes := seen()
 				for _, c := range calls {
 					if c.state != Closed && c.era == changes && time.Since(c.at) < b.ProbeTimeout {
 						n++
@@ -87,6 +97,7 @@ func TestRandomInterleavings(t *testing.T) {
 						continue
 					}
 					require.Zero(t, before.left)
+					state, changes := seen()
 					calls = append(calls, outstanding{p, state, changes, time.Now()})
 					require.LessOrEqual(t, probesOut(), 1)
 				case 2, 3: // one ends, in any order
@@ -128,10 +139,10 @@ func TestRandomInterleavings(t *testing.T) {
 					if !open {
 						continue
 					}
-					if state == Open {
-						time.Sleep(left - 1)
+					if state, _ := seen(); state == Open {
+						time.Sleep(left - tick)
 						requireAsksOpen(t, b, host, true)
-						time.Sleep(1)
+						time.Sleep(tick)
 						requireAsksOpen(t, b, host, false)
 					} else {
 						time.Sleep(left)
@@ -139,12 +150,13 @@ func TestRandomInterleavings(t *testing.T) {
 				}
 			}
 			// All that are out stay out for good: no place is lost with them.
-			if state != Closed {
+			if state, _ := seen(); state != Closed {
 				time.Sleep(b.ProbeTimeout + 100*time.Second)
 				for range b.probes() {
 					requireAsksOpen(t, b, host, false)
 					do(t, b, host, Success)
 				}
+				state, _ := seen()
 				require.Equal(t, Closed, state)
 			}
 			time.Sleep(b.SlowCall) // timers of calls that never ended
@@ -243,11 +255,18 @@ func TestAnotherClock(t *testing.T) {
 	p, _ := b.Enter(host, now)
 	p.Done(Failure, 0, now)
 
+	now = now.Add(-100 * time.Hour)
+	_, err := b.Enter(host, now)
+	require.True(t, refused(err))
+	left, open := b.Open(host, now.Add(4*time.Second))
+	require.True(t, open)
+	require.Equal(t, 6*time.Second, left)
+
 	now = now.Add(-26 * 365 * 24 * time.Hour)
-	left, open := b.Open(host, now)
+	left, open = b.Open(host, now)
 	require.True(t, open)
 	require.Equal(t, 10*time.Second, left)
-	_, err := b.Enter(host, now.Add(10*time.Second-1))
+	_, err = b.Enter(host, now.Add(10*time.Second-1))
 	require.True(t, refused(err))
 	now = now.Add(10 * time.Second)
 	_, err = b.Enter(host, now)
@@ -257,6 +276,9 @@ func TestAnotherClock(t *testing.T) {
 	left, open = b.Open(host, now)
 	require.True(t, open)
 	require.Equal(t, 5*time.Second, left)
+	left, open = b.Open(host, now.Add(time.Second))
+	require.True(t, open)
+	require.Equal(t, 4*time.Second, left)
 	_, open = b.Open(host, now.Add(5*time.Second))
 	require.False(t, open)
 
