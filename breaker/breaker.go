@@ -4,16 +4,18 @@
 // A [Breaker] keeps one circuit per key, which for HTTP is scheme://host:port.
 // A circuit is in one of three states:
 //
-//	          failures in a row, or their share of a window
-//	┌────────┐ ────────────────────────────────────────────► ┌──────┐
-//	│ Closed │                                               │ Open │ all refused
-//	└────────┘ ◄───────────┐                    ┌──────────► └──────┘ at once
-//	all pass               │                    │               │
-//	              Probes successes       a probe fails:         │ OpenFor is over
-//	                       │             open twice as long     ▼ and a call comes
-//	                       │                    │          ┌───────────┐
-//	                       └────────────────────┴───────── │ Half-open │ one call
-//	                                                       └───────────┘ at a time
+//	           a run of failures, or their share of the window
+//	┌──────────┐ ──────────────────────────────────► ┌──────────┐
+//	│  Closed  │                                     │   Open   │
+//	│ all pass │          ┌────────────────────────► │ none does│
+//	└──────────┘          │ a probe fails: the next  └──────────┘
+//	     ▲                │ period is up to twice         │ the period is over
+//	     │                │ as long                       │ and a call comes
+//	     │         ┌─────────────┐                        │
+//	     └──────── │  Half-open  │ ◄──────────────────────┘
+//	       Probes  │ one call at │
+//	     successes │   a time    │
+//	               └─────────────┘
 //
 // A call says how it went by one of five outcomes:
 //
@@ -223,11 +225,9 @@ func (b *Breaker) Enter(key string, now time.Time) (Permit, error) {
 			if !c.used.Load() {
 				c.used.Store(true)
 			}
-			e.join()
-			if c.era.Load() == e {
+			if c.admit(e) {
 				return Permit{era: e}, nil
 			}
-			e.leave(0) // it opened, or was forgotten, in between
 		case e.state == Open:
 			// An open circuit refuses without the lock: this is the path that
 			// is hot while a provider is down.

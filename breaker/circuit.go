@@ -66,6 +66,17 @@ const (
 // join counts a call in.
 func (e *era) join() { e.flight.Add(1) }
 
+// admit is join without the lock. It reports false if the circuit opened, or was
+// forgotten, since e was its era.
+func (c *circuit) admit(e *era) bool {
+	e.join()
+	if c.era.Load() == e {
+		return true
+	}
+	e.leave(0)
+	return false
+}
+
 // leave counts a call out, and adds to the successes.
 func (e *era) leave(successes uint64) {
 	if v := e.flight.Add(successes - 1); v&flightMask == flightMask {

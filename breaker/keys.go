@@ -172,9 +172,9 @@ func (b *Breaker) abandoned(c *circuit, t int64) bool {
 	return t-int64(b.maxOpenFor()) >= since
 }
 
-// forget removes a circuit unless a call gets in just now: [Breaker.Enter]
-// counts itself in and looks at the era again, this takes the era away and looks
-// at the count again, so at least one of the two sees the other.
+// forget removes a circuit unless a call gets in just now: admit counts the call
+// in and then looks at the era again, this takes the era away and then looks at
+// the count again, so at least one of the two sees the other.
 func (b *Breaker) forget(c *circuit) bool {
 	if c == nil {
 		return false

@@ -132,6 +132,27 @@ func TestMaxKeysOff(t *testing.T) {
 	require.Equal(t, Stats{Keys: 10_000}, b.Stats())
 }
 
+func TestAdmitSeesWhatHappened(t *testing.T) {
+	b := exact(&Breaker{Failures: 1})
+	do(t, b, host, Success)
+	c := b.recall(host)
+	e := c.era.Load()
+	do(t, b, host, Failure) // opens between the look and the admission
+	require.False(t, c.admit(e))
+	require.False(t, e.hasCalls())
+
+	do(t, b, "b", Success)
+	c = b.recall("b")
+	e = c.era.Load()
+	require.True(t, c.admit(e))
+	require.False(t, b.forget(c), "a call got in")
+	require.Same(t, e, c.era.Load())
+	e.leave(0)
+	require.True(t, b.forget(c))
+	require.False(t, c.admit(e), "it was forgotten")
+	require.Nil(t, b.recall("b"))
+}
+
 // A call that gets in while its circuit is forgotten is still counted: no
 // failure is lost on a circuit that is not in the table.
 func TestForgetAgainstEnter(t *testing.T) {
