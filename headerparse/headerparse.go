@@ -2,6 +2,7 @@ package headerparse
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -94,7 +95,7 @@ func read(status int, h http.Header, now time.Time) Signal {
 	}
 	c := clock{at: now}
 	old := readAge(age)
-	if t, ok := c.date(bare(date)); ok {
+	if t, ok := c.textual(&reader{s: trim(date)}); ok {
 		c.at, c.dated = t.Add(old), true
 	}
 
@@ -119,7 +120,9 @@ func read(status int, h http.Header, now time.Time) Signal {
 	return s
 }
 
+// readAge is how long the response was stored, and 0 if it was not.
 func readAge(s string) time.Duration {
+	s, _, _ = strings.Cut(s, ",")
 	n, ok := parseNumber(trim(s))
 	if !ok || n.zero() {
 		return 0

@@ -199,8 +199,8 @@ func (c *clock) seconds(n int64) (time.Duration, bool) {
 	return 0, false
 }
 
-// joined appends the lines of the field, as RFC 9110 section 5.3 combines
-// them. Too long a list is cut nowhere that it would still be a list.
+// joined appends the lines of the field to those before, as RFC 9110 section
+// 5.3 combines them. If together they are too long, none of the field's count.
 func (f *field) joined(before string) string {
 	if before == "" && len(f.lines) == 1 {
 		return f.value()

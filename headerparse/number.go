@@ -60,7 +60,10 @@ func (n number) times(unit time.Duration) (time.Duration, bool) {
 		return 0, false
 	}
 	d := time.Duration(n.whole)*unit + time.Duration(float64(n.nano)*float64(unit)/1e9)
-	return d, d <= horizon
+	if d > horizon {
+		return 0, false
+	}
+	return d, true
 }
 
 // instant reads n as a time since 1970. How many digits there are says in

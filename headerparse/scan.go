@@ -84,6 +84,9 @@ var skip = func() (skip [256]uint8) {
 
 // classify finds the dialect of a name and takes the name apart.
 func classify(name string) (f field, ok bool) {
+	if !isName(name) {
+		return f, false
+	}
 	f.name, f.rank = name, lastRank
 	for i := range dialects {
 		if d := &dialects[i]; hasPrefixFold(name, d.stem) && f.fits(d, uint8(i)) {
@@ -114,6 +117,16 @@ func classify(name string) (f field, ok bool) {
 		return f, f.role != noRole
 	}
 	return f, false
+}
+
+// isName reports whether name is one that net/http would let through.
+func isName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !isTokenByte(c) || c == ':' || c == '/' {
+			return false
+		}
+	}
+	return true
 }
 
 // fits reads the name, which begins with the stem of d, as d's. rank is the

@@ -125,5 +125,8 @@ func parseDuration(s string) (time.Duration, bool) {
 		}
 	}
 	d, err := time.ParseDuration(s)
-	return d, err == nil && d >= 0 && d <= horizon
+	if err != nil || d < 0 || d > horizon {
+		return 0, false
+	}
+	return d, true
 }
