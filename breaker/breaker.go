@@ -128,8 +128,9 @@ type Breaker struct {
 	MaxKeys int
 
 	// OnChange, unless nil, is told of every change of state. It is called by
-	// one goroutine at a time, outside every lock, and should return soon: calls
-	// of other keys do not wait for it, but further changes do.
+	// one goroutine at a time, outside every lock, and should return soon: no
+	// call waits for it but the one that made the change. A change that another
+	// call makes meanwhile is told by the same goroutine, next.
 	OnChange func(key string, from, to State)
 
 	recent [recentKeys]atomic.Pointer[circuit] // keys used last, found without the lock

@@ -22,7 +22,6 @@ const (
 // A circuit is what is known about one key.
 type circuit struct {
 	key   string
-	slot  int                 // of Breaker.recent
 	era   atomic.Pointer[era] // changed under Breaker.mu; nil once forgotten
 	used  atomic.Bool         // asked for again since the table last looked
 	fails int                 // failed probes in a row; under Breaker.mu
@@ -46,15 +45,12 @@ type era struct {
 	window  *window       // nil without FailureRate; under Breaker.mu
 	told    int64         // nobody should call before; under Breaker.mu
 
-	// Open: refuses from from until until, never changed.
+	// Open: it refuses from from until until, both fixed.
+	// Half-open, under Breaker.mu: the place was taken, or given back, at from,
+	// and if it is taken it is free again at until.
 	from, until int64
-
-	// Half-open, under Breaker.mu.
-	good     int   // probes that succeeded
-	probe    *call // who has the place; nil if it is free
-	at       int64 // when it was taken
-	deadline int64 // when it is free again
-	idle     int64 // since when nobody had it
+	good        int   // probes that succeeded
+	probe       *call // who has the place; nil if it is free
 }
 
 const (
@@ -154,12 +150,11 @@ func (b *Breaker) current(c *circuit, t int64) *era {
 		again := &era{state: Open, from: t, until: t + (e.until - e.from)}
 		b.enterEra(c, again)
 		return again
-	case e.state == HalfOpen && t < max(e.at, e.idle)-otherClock:
-		e.idle = t
-		if e.probe != nil && e.deadline != forever {
-			e.deadline = t + (e.deadline - e.at)
+	case e.state == HalfOpen && e.before(t):
+		if e.until != forever {
+			e.until = t + (e.until - e.from)
 		}
-		e.at = t
+		e.from = t
 	}
 	return e
 }
@@ -169,18 +164,17 @@ func (b *Breaker) blocked(e *era, t int64) time.Duration {
 	switch {
 	case e.state == Open:
 		return max(0, e.left(t))
-	case e.state == HalfOpen && e.probe != nil && t < e.deadline:
-		return min(time.Duration(e.deadline-t), b.openFor())
+	case e.state == HalfOpen && e.probe != nil && t < e.until:
+		return min(time.Duration(e.until-t), b.openFor())
 	}
 	return 0
 }
 
 // take gives the place of a probe to a call.
 func (b *Breaker) take(e *era, c *call, t int64) {
-	e.probe, e.at, e.idle = c, t, t
-	e.deadline = forever
+	e.probe, e.from, e.until = c, t, forever
 	if d := b.probeTimeout(); d >= 0 {
-		e.deadline = after(t, d)
+		e.until = after(t, d)
 	}
 }
 
@@ -215,7 +209,7 @@ func (b *Breaker) count(e *era, v verdict, told time.Duration, t int64) {
 
 // settle takes the report of the probe that has the place.
 func (b *Breaker) settle(e *era, v verdict, told time.Duration, t int64) {
-	e.probe, e.idle = nil, t
+	e.probe, e.from, e.until = nil, t, t
 	switch v {
 	case ignored, fellSilent:
 	case good:

@@ -44,7 +44,7 @@ func word(s string) uint64 {
 }
 
 func (b *Breaker) remember(c *circuit) {
-	if s := &b.recent[c.slot]; s.Load() != c {
+	if s := &b.recent[slot(c.key)]; s.Load() != c {
 		s.Store(c)
 	}
 }
@@ -73,7 +73,7 @@ func (b *Breaker) add(key string, now time.Time) *circuit {
 	if k.byKey == nil {
 		k.byKey = make(map[string]*circuit)
 	}
-	c := &circuit{key: key, slot: slot(key)}
+	c := &circuit{key: key}
 	k.byKey[key] = c
 	b.enterEra(c, &era{state: Closed})
 	return c
@@ -161,15 +161,7 @@ func (e *era) spotless(t int64) bool {
 // abandoned reports whether a probe could have left for so long that nobody
 // seems to want this key any more.
 func (b *Breaker) abandoned(c *circuit, t int64) bool {
-	e := c.era.Load()
-	since := e.until
-	if e.state == HalfOpen {
-		since = e.idle
-		if e.probe != nil {
-			since = e.deadline
-		}
-	}
-	return t-int64(b.maxOpenFor()) >= since
+	return t-int64(b.maxOpenFor()) >= c.era.Load().until
 }
 
 // forget removes a circuit unless a call gets in just now: admit counts the call
@@ -186,7 +178,7 @@ func (b *Breaker) forget(c *circuit) bool {
 	}
 	c.in.remove(c)
 	delete(b.keys.byKey, c.key)
-	b.recent[c.slot].CompareAndSwap(c, nil)
+	b.recent[slot(c.key)].CompareAndSwap(c, nil)
 	b.keys.evicted++
 	return true
 }

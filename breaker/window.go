@@ -10,9 +10,9 @@ const cells = 10
 type window struct {
 	width  int64 // of a cell
 	start  int64 // of the newest cell
-	newest int
+	newest uint8
 	begun  bool
-	seen   uint64 // successes of the era up to the last move
+	seen   uint32 // successes of the era up to the last move
 	good   [cells]uint32
 	bad    [cells]uint32
 }
@@ -24,10 +24,10 @@ func newWindow(d time.Duration) *window {
 // moveTo makes the cell of t the newest, when the era has had so many
 // successes, and returns when that cell ends. A t of the past is in the newest.
 func (w *window) moveTo(t int64, successes uint64) (end int64) {
-	w.good[w.newest] += uint32(successes - w.seen) // both wrap alike
-	w.seen = successes
+	w.good[w.newest] += uint32(successes) - w.seen // both wrap alike
+	w.seen = uint32(successes)
 	if !w.begun || t-w.start >= cells*w.width || t < w.start-cells*w.width-otherClock {
-		*w = window{width: w.width, start: t, begun: true, seen: successes}
+		*w = window{width: w.width, start: t, begun: true, seen: w.seen}
 	}
 	for t-w.start >= w.width {
 		w.newest = (w.newest + 1) % cells
