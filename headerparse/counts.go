@@ -49,6 +49,9 @@ func readCounts(s string) counts {
 func windowAmong(quota float64, policies []sfMember) (window, widest time.Duration) {
 	for _, m := range policies {
 		w, ok := m.param("w")
+		if !ok {
+			w, ok = m.param("window") // draft-polli-00
+		}
 		if !ok || w.kind != sfInteger || w.num <= 0 {
 			continue
 		}

@@ -63,6 +63,8 @@ var dialects = []dialect{
 
 	{who: "IETF drafts -07 to -11, Cloudflare, Hugging Face, PyPI", stem: "ratelimit", exact: true, syntax: items},
 	{who: "IETF drafts -04 to -11", stem: "ratelimit-policy", exact: true, syntax: policies},
+	{who: "Jira Cloud, on trial", stem: "beta-ratelimit", exact: true, syntax: items},
+	{who: "Jira Cloud, on trial", stem: "beta-ratelimit-policy", exact: true, syntax: policies},
 	{who: "IETF drafts -00 to -06; GitLab, DigitalOcean, Hetzner, Twitch with instants", stem: "ratelimit"},
 	{who: "GitHub, Auth0, Reddit, Discord, Linear, OpenAI, Kong, Envoy and most others", stem: "x-ratelimit"},
 	{who: "BigCommerce", stem: "x-rate-limit", ends: []ending{
@@ -122,6 +124,7 @@ var dialects = []dialect{
 	{who: "Meta, by app", stem: "x-app-usage", exact: true, syntax: percents, name: "app", unit: "percent"},
 	{who: "Meta, by page", stem: "x-page-usage", exact: true, syntax: percents, name: "page", unit: "percent"},
 	{who: "Meta, by ad account", stem: "x-ad-account-usage", exact: true, syntax: percents, name: "ad account", unit: "percent"},
+	{who: "Meta, ads insights", stem: "x-fb-ads-insights-throttle", exact: true, syntax: percents, name: "ads insights", unit: "percent"},
 	{who: "Meta, by business", stem: "x-business-use-case-usage", exact: true, syntax: accounts, unit: "percent"},
 }
 

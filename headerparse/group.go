@@ -186,24 +186,40 @@ func (g *group) settle() {
 func share(groups []group) {
 	for i := range groups {
 		lone := &groups[i]
-		if lone.limit != "" || lone.row.syntax != counters || lone.has(roleQuota) || lone.has(roleRemaining) || lone.has(roleUsed) {
+		if !lone.alone() {
 			continue
 		}
 		for j := range groups {
+			if g := &groups[j]; g.beside(lone) {
+				lone.widest = max(lone.widest, g.widest)
+			}
+		}
+		lone.settle() // in one unit for all of them
+		for j := range groups {
 			g := &groups[j]
-			if g.limit == "" || g.row != lone.row || !equalFold(g.stem, lone.stem) {
+			if !g.beside(lone) {
 				continue
 			}
 			lone.gone = true
-			if g.Reset < 0 && lone.Reset >= 0 {
-				g.Reset, g.seconds, g.source = lone.Reset, lone.seconds, lone.source
+			if g.Reset < 0 {
+				g.Reset, g.seconds, g.source = lone.Reset, Unknown, lone.source
 			}
 			if g.Window < 0 && lone.Window > 0 {
 				g.Window = lone.Window
-				g.widest = max(g.widest, lone.widest)
+				g.widest = max(g.widest, g.Window)
 			}
 		}
 	}
+}
+
+// alone reports whether the group has no name and no counter.
+func (g *group) alone() bool {
+	return g.limit == "" && g.row.syntax == counters && !g.has(roleQuota) && !g.has(roleRemaining) && !g.has(roleUsed)
+}
+
+// beside reports whether g is a named limit with the prefix of lone.
+func (g *group) beside(lone *group) bool {
+	return g.limit != "" && (g.Quota >= 0 || g.Remaining >= 0) && g.row == lone.row && equalFold(g.stem, lone.stem)
 }
 
 // merge drops the unnamed limit of X- fields if the drafts' fields tell of an

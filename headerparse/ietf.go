@@ -21,7 +21,9 @@ func (l *ledger) structured(fields []field, c *clock) (declared []sfMember) {
 	for i := range fields {
 		switch f := &fields[i]; f.row.syntax {
 		case items:
-			state, stateField = f.joined(state), f.name
+			if state = f.joined(state); stateField == "" || f.row.stem == "ratelimit" {
+				stateField = f.name
+			}
 		case policies:
 			policy = f.joined(policy)
 		}

@@ -187,21 +187,31 @@ func collect(h http.Header, fields []field) (_ []field, date, age string) {
 				continue
 			}
 			f.lines = lines[:min(len(lines), maxLines)]
-			at, _ := slices.BinarySearchFunc(fields, f, field.compare)
-			if len(fields) < maxFields {
-				fields = slices.Insert(fields, at, f)
-			} else if at < maxFields {
-				copy(fields[at+1:], fields[at:maxFields-1])
-				fields[at] = f
-			}
+			fields = insert(fields, &f)
 		}
 	}
 	return fields, date, age
 }
 
+// insert puts f in its place. When there is no more room the last one goes.
+func insert(fields []field, f *field) []field {
+	at := len(fields)
+	for at > 0 && f.compare(&fields[at-1]) < 0 {
+		at--
+	}
+	if len(fields) < maxFields {
+		fields = append(fields, field{})
+	} else if at == maxFields {
+		return fields
+	}
+	copy(fields[at+1:], fields[at:])
+	fields[at] = *f
+	return fields
+}
+
 // compare orders fields by name. A map filled by hand can hold one name in
 // two spellings; then the lines decide, so that the order is still the same.
-func (f field) compare(g field) int {
+func (f *field) compare(g *field) int {
 	if c := compareFold(f.name, g.name); c != 0 {
 		return c
 	}

@@ -92,7 +92,14 @@ func TestServices(t *testing.T) {
 		{"Discogs, nothing left by use", 200, []string{"X-Discogs-Ratelimit: 60", "X-Discogs-Ratelimit-Used: 61"}, "nothing | 0/60"},
 		{"Riot, a count with another window", 200, []string{"X-App-Rate-Limit: 20:1,100:120", "X-App-Rate-Limit-Count: 3:1"}, "nothing | app 17/20 window 1s | app ?/100 window 2m0s"},
 
+		{"Kong, one reset for two windows", 429, []string{"X-RateLimit-Limit-Second: 1", "X-RateLimit-Remaining-Second: 0", "X-RateLimit-Limit-Minute: 5", "X-RateLimit-Remaining-Minute: 4", "X-RateLimit-Reset: 45"}, "45s X-Ratelimit-Reset by 1 | minute 4/5 reset 45s window 1m0s | second 0/1 reset 45s window 1s"},
+		{"Sentry API, concurrent calls", 200, []string{"X-Sentry-Rate-Limit-ConcurrentLimit: 25", "X-Sentry-Rate-Limit-ConcurrentRemaining: 24"}, "nothing | concurrent 24/25"},
+		{"Jira, near the limit, a reset alone", 429, []string{"X-RateLimit-NearLimit: true", "X-RateLimit-Reset: 5"}, "5s X-Ratelimit-Reset by 0 | ?/? reset 5s"},
+
 		// Own syntaxes.
+		{"Jira, on trial", 429, []string{`Beta-RateLimit: "global-app-quota";r=0;t=5`, `Beta-RateLimit-Policy: "global-app-quota";q=65000;w=3600`}, "5s Beta-Ratelimit by 0 | global-app-quota 0/65000 reset 5s window 1h0m0s"},
+		{"draft-polli-00", 200, []string{"RateLimit-Limit: 10, 10;window=1", "RateLimit-Remaining: 9"}, "nothing | 9/10 window 1s"},
+		{"Meta, ads insights", 200, []string{`X-FB-Ads-Insights-Throttle: {"app_id_util_pct":100,"acc_id_util_pct":10}`}, "nothing | ads insights acc_id_util_pct(percent) 90/100 | ads insights app_id_util_pct(percent) 0/100"},
 		{"Zendesk, more to come", 200, []string{"zendesk-ratelimit-search-index: total=2500; remaining=2499; resets=59"}, "nothing | search-index 2499/2500 reset 59s"},
 		{"Sentry, every category", 429, []string{"X-Sentry-Rate-Limits: 2700::organization"}, "45m0s X-Sentry-Rate-Limits by 0 | 0/? reset 45m0s"},
 		{"Sentry, a float and rubbish", 429, []string{"X-Sentry-Rate-Limits: 1.5:error:key, x:error, :"}, "1.5s X-Sentry-Rate-Limits by 0 | error 0/? reset 1.5s"},

@@ -58,7 +58,7 @@ func TestReadList(t *testing.T) {
 		{`a"b"`, nil},
 		{`::`, []sfValue{{kind: sfBytes}}},
 		{`:YQ==:`, []sfValue{{kind: sfBytes}}},
-		{`:YQ:`, []sfValue{{kind: sfBytes}}},        // without padding
+		{`:YQ:`, []sfValue{{kind: sfBytes}}},           // without padding
 		{`:sdfjLJUOUH==:`, []sfValue{{kind: sfBytes}}}, // pad bits that are not 0
 		{`:YQ=:`, nil},
 		{`:Y:`, nil},
