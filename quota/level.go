@@ -73,7 +73,7 @@ type levels struct {
 type level struct {
 	start time.Time
 	low   bool      // reported
-	seen  int64     // the highest count met
+	seen  int64     // the count when it was last met
 	first time.Time // with base: the first spending met, where no period has a start
 	base  int64
 }
@@ -109,7 +109,7 @@ func (ls *levels) saw(l *Left, used int64, most int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if v := ls.level(l.Key, l.Starts, most); v != nil {
-		v.seen = max(v.seen, used)
+		v.seen = used
 	}
 }
 

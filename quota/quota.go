@@ -183,10 +183,8 @@ func (q *Quota) Settle(ctx context.Context, key string, l Left, actual int64) er
 	if err != nil {
 		return q.failed(ctx, err)
 	}
-	if actual > l.Amount {
-		after := q.left(t, used, 0)
-		q.noticed(ctx, r, &after, used, now)
-	}
+	after := q.left(t, used, 0)
+	q.noticed(ctx, r, &after, used, now)
 	return nil
 }
 
