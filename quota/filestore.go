@@ -32,6 +32,7 @@ type FileStore struct {
 
 	path string
 	disk disk
+	over int64 // the size below which the file is not written anew
 	lock io.Closer
 
 	mu       sync.Mutex // guards the following; not held while a file is written
@@ -56,9 +57,9 @@ const retryFailed = time.Second
 // its directory must exist. A last line that a crash cut off is dropped. The
 // error is a [*CorruptError] if anything else in the file is not as it was
 // written, and wraps [ErrInUse] if it is open already. Close it in the end.
-func OpenFile(path string) (*FileStore, error) { return openFile(path, osDisk{}) }
+func OpenFile(path string) (*FileStore, error) { return openFile(path, osDisk{}, rewriteOver) }
 
-func openFile(path string, d disk) (*FileStore, error) {
+func openFile(path string, d disk, over int64) (*FileStore, error) {
 	// The lock must be the same whatever links lead to the file, and the file
 	// that is replaced must be the one that was read.
 	name, err := filepath.EvalSymlinks(path)
@@ -73,7 +74,7 @@ func openFile(path string, d disk) (*FileStore, error) {
 	if err != nil {
 		return nil, fmt.Errorf("quota: file store %q: %w", path, err)
 	}
-	s := &FileStore{path: name, disk: d, lock: lock}
+	s := &FileStore{path: name, disk: d, over: over, lock: lock}
 	if err := s.load(); err != nil {
 		lock.Close()
 		return nil, err

@@ -114,7 +114,7 @@ func (s *FileStore) writeNew() (fresh log, err error) {
 		return log{}, fmt.Errorf("quota: file store %q: %w", s.path, err)
 	}
 	size := int64(len(lines))
-	return log{path: s.path, size: size, sum: sum, rewriteAt: max(rewriteOver, rewriteTimes*size)}, nil
+	return log{path: s.path, size: size, sum: sum, rewriteAt: max(s.over, rewriteTimes*size)}, nil
 }
 
 // replace puts the new file in the old one's place. Until the directory is
