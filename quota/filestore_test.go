@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -120,12 +121,12 @@ func TestATornLineIsRepaired(t *testing.T) {
 				want = after[n]
 			}
 			require.NoError(t, os.WriteFile(path, []byte(whole+lines[n][:cut]), 0o600))
-			s, err := OpenFile(path)
+			s, err := openFile(path, &faultyDisk{}, rewriteOver)
 			require.NoError(t, err, "line %d cut at %d", n+1, cut)
 			require.Equal(t, want, used(t, s, "a"), "line %d cut at %d", n+1, cut)
 			spend(t, s, "a", 1) // and it can be gone on with
 			require.NoError(t, s.Close())
-			s, err = OpenFile(path)
+			s, err = openFile(path, &faultyDisk{}, rewriteOver)
 			require.NoError(t, err)
 			require.Equal(t, want+1, used(t, s, "a"))
 			require.NoError(t, s.Close())
@@ -141,13 +142,7 @@ func TestCorruptionIsNeverSilent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "quota")
 	line := func(at int) int { return 1 + strings.Count(text[:at], "\n") }
 	check := func(about, changed string, at int) {
-		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
-		b, err := func() (book, error) {
-			f, err := os.Open(path)
-			require.NoError(t, err)
-			defer f.Close()
-			return readLog(f, path)
-		}()
+		b, err := readLog(strings.NewReader(changed), path)
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
 			require.Contains(t, []int{line(at), line(at) + 1}, corrupt.Line, about)
@@ -192,21 +187,50 @@ func TestCorruptionIsNeverSilent(t *testing.T) {
 }
 
 func TestCallersShareASync(t *testing.T) {
-	d := &faultyDisk{}
-	s, err := openFile(filepath.Join(t.TempDir(), "quota"), d, rewriteOver)
-	require.NoError(t, err)
-	d.syncing = make(chan chan struct{})
-	before := d.syncs.Load()
-	var wg sync.WaitGroup
-	wg.Go(func() { spend(t, s, "first", 1) })
-	finish := <-d.syncing // the first is being synced
-	for range 50 {
+	synctest.Test(t, func(t *testing.T) {
+		d := &faultyDisk{}
+		s, err := openFile(filepath.Join(t.TempDir(), "quota"), d, rewriteOver)
+		require.NoError(t, err)
+		d.syncing = make(chan chan struct{})
+		before := d.syncs.Load()
+		var wg sync.WaitGroup
+		wg.Go(func() { spend(t, s, "first", 1) })
+		finish := <-d.syncing // the first is being synced
+		for range 50 {
+			wg.Go(func() { spend(t, s, "a", 1) })
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 50, used(t, s, "a"), "counted, and waiting")
+		close(finish)
+		close(<-d.syncing)
+		wg.Wait()
+		assert.EqualValues(t, 2, d.syncs.Load()-before, "50 calls, one sync")
+		require.NoError(t, s.Close())
+	})
+}
+
+// Close lets those finish whose count is being written.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &faultyDisk{}
+		path := filepath.Join(t.TempDir(), "quota")
+		s, err := openFile(path, d, rewriteOver)
+		require.NoError(t, err)
+		d.syncing = make(chan chan struct{})
+		var wg sync.WaitGroup
 		wg.Go(func() { spend(t, s, "a", 1) })
-	}
-	require.Eventually(t, func() bool { return used(t, s, "a") == 50 }, 10*time.Second, time.Millisecond)
-	close(finish)
-	close(<-d.syncing)
-	wg.Wait()
-	assert.EqualValues(t, 2, d.syncs.Load()-before, "50 calls, one sync")
-	require.NoError(t, s.Close())
+		first := <-d.syncing
+		wg.Go(func() { spend(t, s, "a", 2) })
+		synctest.Wait()
+		closed := false
+		wg.Go(func() { assert.NoError(t, s.Close()); closed = true })
+		synctest.Wait()
+		assert.False(t, closed)
+		_, _, err = s.Spend(t.Context(), tally("a"), 1)
+		require.ErrorIs(t, err, os.ErrClosed)
+		close(first)
+		close(<-d.syncing)
+		wg.Wait()
+		assert.EqualValues(t, 3, used(t, open(t, path), "a"))
+	})
 }
