@@ -2,16 +2,25 @@ package headerparse
 
 // Field names are ASCII and their case means nothing, so these compare bytes.
 
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
+// toLower is every byte in lower case.
+var toLower = func() (to [256]byte) {
+	for c := range to {
+		to[c] = byte(c)
+		if 'A' <= c && c <= 'Z' {
+			to[c] |= 0x20
+		}
 	}
-	return c
-}
+	return to
+}()
+
+func lower(c byte) byte { return toLower[c] }
 
 // compareFold orders a and b as if both were in lower case.
 func compareFold(a, b string) int {
 	for i := 0; i < len(a) && i < len(b); i++ {
+		if a[i] == b[i] {
+			continue
+		}
 		if x, y := lower(a[i]), lower(b[i]); x != y {
 			return int(x) - int(y)
 		}
@@ -26,7 +35,7 @@ func hasPrefixFold(s, prefix string) bool {
 		return false
 	}
 	for i := range len(prefix) {
-		if lower(s[i]) != lower(prefix[i]) {
+		if s[i] != prefix[i] && lower(s[i]) != lower(prefix[i]) {
 			return false
 		}
 	}
@@ -45,4 +54,12 @@ func indexFold(s, word string) int {
 		}
 	}
 	return -1
+}
+
+// appendLower appends s in lower case to dst.
+func appendLower(dst []byte, s string) []byte {
+	for i := range len(s) {
+		dst = append(dst, lower(s[i]))
+	}
+	return dst
 }

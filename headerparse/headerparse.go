@@ -93,14 +93,9 @@ func read(status int, h http.Header, now time.Time) Signal {
 	if len(fields) == 0 {
 		return s
 	}
-	c := clock{at: now}
-	old := readAge(age)
-	if t, ok := c.textual(&reader{s: trim(date)}); ok {
-		c.at, c.dated = t.Add(old), true
-	}
-
+	c := clock{at: now, date: date, age: readAge(age)}
 	var l ledger
-	if old == 0 {
+	if c.age == 0 {
 		// A stored response tells of an old moment; draft-11 section 7.3.
 		l.read(fields, &c)
 	}

@@ -35,13 +35,13 @@ type field struct {
 // field that has nothing to do with limits, and never for one that has.
 //
 // It looks for "limit" as Horspool does, at the end of the word first, and so
-// reads about every fifth byte. The few names without that word begin with
-// r or x.
+// reads about every fifth byte, from the seventh on: nothing shorter than
+// "x-limit" comes before. The few names without that word begin with r or x.
 func mightTell(name string) bool {
-	if len(name) < 7 || len(name) > maxName {
+	if len(name) < len("x-limit") || len(name) > maxName {
 		return false
 	}
-	for i := 4; i < len(name); {
+	for i := len("x-limit") - 1; i < len(name); {
 		n := skip[name[i]]
 		if n == 0 {
 			if hasPrefixFold(name[i-4:], "limit") {
@@ -122,12 +122,20 @@ func classify(name string) (f field, ok bool) {
 // isName reports whether name is one that net/http would let through.
 func isName(name string) bool {
 	for i := range len(name) {
-		if c := name[i]; !isTokenByte(c) || c == ':' || c == '/' {
+		if !nameByte[name[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// nameByte has the bytes of RFC 9110 section 5.1: a token.
+var nameByte = func() (is [256]bool) {
+	for c := range is {
+		is[c] = isTokenByte(byte(c)) && c != ':' && c != '/'
+	}
+	return is
+}()
 
 // fits reads the name, which begins with the stem of d, as d's. rank is the
 // row of d.

@@ -33,12 +33,21 @@ const (
 // by the server's clock, so it is compared with the server's clock, the Date
 // field, if there is one: the difference is then right however wrong ours is.
 type clock struct {
-	at    time.Time // the Date, plus Age; else when the response was received
-	dated bool      // at is the server's
+	at    time.Time     // when the response was received; zero: not told
+	date  string        // the Date field, until it is needed
+	age   time.Duration // since Date
+	dated bool          // at is the server's time
 }
 
-// now reads our own clock if nothing else said what time it is.
+// now is the server's time at receipt if that is told, else ours, which is
+// read only if the caller did not.
 func (c *clock) now() time.Time {
+	if date := c.date; date != "" {
+		c.date = ""
+		if t, ok := c.textual(&reader{s: trim(date)}); ok {
+			c.at, c.dated = t.Add(c.age), true
+		}
+	}
 	if c.at.IsZero() {
 		c.at = time.Now()
 	}

@@ -226,6 +226,7 @@ func TestZeroNow(t *testing.T) {
 			{[]string{"Retry-After: Sat, 01 Jan 2000 00:00:30 GMT"}, "20s Retry-After"},
 			{[]string{"Date: Sat, 01 Jan 2000 00:00:00 GMT", "Retry-After: Sat, 01 Jan 2000 00:00:30 GMT"}, "30s Retry-After"},
 			{[]string{dated, "Retry-After: Sun, 01 Mar 2026 12:00:30 GMT"}, "30s Retry-After"},
+			{[]string{"Date: Sunday, 01-Mar-26 12:00:00 GMT", "Retry-After: Sun, 01 Mar 2026 12:00:30 GMT"}, "30s Retry-After"},
 			{[]string{"Retry-After: Sun, 01 Mar 2026 12:00:30 GMT"}, "nothing"},
 		} {
 			assert.Equal(t, c.want, summary(Parse(429, head(c.lines...), time.Time{})), "%q", c.lines)

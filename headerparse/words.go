@@ -1,6 +1,7 @@
 package headerparse
 
 import (
+	"bytes"
 	"strings"
 	"time"
 )
@@ -28,56 +29,58 @@ const (
 	roles
 )
 
-// words are what ends or begins the part of a name behind the stem: the longer
-// first. The rest names the limit, so both X-RateLimit-Remaining-Tokens and
+// A word is what ends or begins the part of a name behind the stem. The rest
+// names the limit, so both X-RateLimit-Remaining-Tokens and
 // X-RateLimit-Tokens-Remaining say what is left of the tokens.
-var words = []struct {
-	text  string
+type word struct {
 	role  role
 	alone bool // says nothing beside other words
-}{
-	{"reset-timestamp", roleResetTime, false},
-	{"burst-capacity", roleQuota, false},
-	{"renewal-period", roleWindow, false},
-	{"renewalperiod", roleWindow, false},
-	{"reset-after", roleResetAfter, false},
-	{"retry-after", roleRetry, false},
-	{"time-window", roleWindow, false},
-	{"next-reset", roleReset, false},
-	{"reset-date", roleResetTime, false},
-	{"reset-time", roleResetTime, false},
-	{"time-reset", roleReset, false},
-	{"resettime", roleResetTime, false},
-	{"remaining", roleRemaining, false},
-	{"available", roleRemaining, false},
-	{"resource", roleResource, true},
-	{"interval", roleWindow, false},
-	{"capacity", roleQuota, false},
-	{"retry-in", roleRetry, false},
-	{"reset-at", roleResetTime, false},
-	{"reset-in", roleResetAfter, false},
-	{"resetson", roleReset, false},
-	{"duration", roleWindow, false},
-	{"problem", roleProblem, true},
-	{"resetat", roleResetTime, false},
-	{"status", roleStatus, false},
-	{"remain", roleRemaining, false},
-	{"policy", rolePolicy, true},
-	{"window", roleWindow, false},
-	{"period", roleWindow, false},
-	{"bucket", roleLabel, true},
-	{"resets", roleReset, false},
-	{"reset", roleReset, false},
-	{"limit", roleQuota, false},
-	{"quota", roleQuota, false},
-	{"total", roleQuota, false},
-	{"usage", roleUsed, false},
-	{"group", roleLabel, true},
-	{"used", roleUsed, false},
-	{"left", roleRemaining, false},
-	{"name", roleLabel, true},
-	{"next", roleResetTime, true},
-	{"max", roleQuota, false},
+}
+
+// words are of one or of two parts. The longer one counts.
+var words = map[string]word{
+	"burst-capacity":  {roleQuota, false},
+	"capacity":        {roleQuota, false},
+	"limit":           {roleQuota, false},
+	"quota":           {roleQuota, false},
+	"total":           {roleQuota, false},
+	"max":             {roleQuota, false},
+	"remaining":       {roleRemaining, false},
+	"available":       {roleRemaining, false},
+	"remain":          {roleRemaining, false},
+	"left":            {roleRemaining, false},
+	"usage":           {roleUsed, false},
+	"used":            {roleUsed, false},
+	"reset-after":     {roleResetAfter, false},
+	"reset-in":        {roleResetAfter, false},
+	"next-reset":      {roleReset, false},
+	"time-reset":      {roleReset, false},
+	"resetson":        {roleReset, false},
+	"resets":          {roleReset, false},
+	"reset":           {roleReset, false},
+	"reset-timestamp": {roleResetTime, false},
+	"reset-date":      {roleResetTime, false},
+	"reset-time":      {roleResetTime, false},
+	"resettime":       {roleResetTime, false},
+	"reset-at":        {roleResetTime, false},
+	"resetat":         {roleResetTime, false},
+	"next":            {roleResetTime, true},
+	"renewal-period":  {roleWindow, false},
+	"renewalperiod":   {roleWindow, false},
+	"time-window":     {roleWindow, false},
+	"interval":        {roleWindow, false},
+	"duration":        {roleWindow, false},
+	"window":          {roleWindow, false},
+	"period":          {roleWindow, false},
+	"policy":          {rolePolicy, true},
+	"status":          {roleStatus, false},
+	"resource":        {roleResource, true},
+	"bucket":          {roleLabel, true},
+	"group":           {roleLabel, true},
+	"name":            {roleLabel, true},
+	"problem":         {roleProblem, true},
+	"retry-after":     {roleRetry, false},
+	"retry-in":        {roleRetry, false},
 }
 
 // readWords takes apart what follows a stem: what the field says, of which
@@ -98,32 +101,36 @@ func readWords(rest string) (r role, limit string, u unit) {
 	return r, limit, u
 }
 
+// readBody is readWords without the unit. The word that says what the field is
+// comes last or first; both orders are common.
 func readBody(body string) (r role, limit string) {
-	for i := range words {
-		if equalFold(body, words[i].text) {
-			return words[i].role, ""
-		}
+	var space [maxName]byte
+	low := appendLower(space[:0], body)
+	if w, ok := words[string(low)]; ok {
+		return w.role, ""
 	}
-	for i := range words {
-		w := &words[i]
-		if w.alone || len(body) < len(w.text)+2 {
-			continue
+	last := bytes.LastIndexByte(low, '-')
+	if last > 0 {
+		if prior := bytes.LastIndexByte(low[:last], '-'); prior > 0 {
+			if w, ok := words[string(low[prior+1:])]; ok && !w.alone {
+				return finer(w.role, low[:prior], body[:prior])
+			}
 		}
-		if at := len(body) - len(w.text); body[at-1] == '-' && hasPrefixFold(body[at:], w.text) {
-			return finer(w.role, body[:at-1])
+		if w, ok := words[string(low[last+1:])]; ok && !w.alone {
+			return finer(w.role, low[:last], body[:last])
 		}
-	}
-	for i := range words {
-		w := &words[i]
-		if w.alone || len(body) < len(w.text)+2 {
-			continue
+		first := bytes.IndexByte(low, '-')
+		if next := bytes.IndexByte(low[first+1:], '-') + first + 1; next > first {
+			if w, ok := words[string(low[:next])]; ok && !w.alone {
+				return w.role, body[next+1:]
+			}
 		}
-		if body[len(w.text)] == '-' && hasPrefixFold(body, w.text) {
-			return w.role, body[len(w.text)+1:]
+		if w, ok := words[string(low[:first])]; ok && !w.alone {
+			return w.role, body[first+1:]
 		}
 	}
 	for _, w := range glued {
-		if len(body) > len(w.text) && hasSuffixFold(body, w.text) {
+		if len(low) > len(w.text) && hasSuffixFold(body, w.text) {
 			return w.role, body[:len(body)-len(w.text)]
 		}
 	}
@@ -144,21 +151,18 @@ var glued = []struct {
 	{"reset", roleReset},
 }
 
-// finer settles a name of two words that both have a role, such as
+// finer settles a name of which both parts have a role, such as
 // limit-remaining: it is about one limit, and the more telling role counts.
-func finer(r role, other string) (role, string) {
-	for i := range words {
-		if w := &words[i]; !w.alone && equalFold(other, w.text) {
-			if w.role == roleQuota {
-				return r, ""
-			}
-			if r == roleQuota {
-				return w.role, ""
-			}
-			return r, ""
-		}
+// low is the other part in lower case.
+func finer(r role, low []byte, other string) (role, string) {
+	w, ok := words[string(low)]
+	switch {
+	case !ok || w.alone:
+		return r, other
+	case r == roleQuota:
+		return w.role, ""
 	}
-	return r, other
+	return r, ""
 }
 
 func cutUnit(rest string) (body string, u unit) {
