@@ -2,12 +2,12 @@ package headerparse
 
 import "time"
 
-// date reads an instant written as text: the three forms of an HTTP-date (RFC
+// parseDate reads an instant written as text: the three forms of an HTTP-date (RFC
 // 9110 section 5.6.7), also with UTC or a numeric offset in place of GMT; ISO
 // 8601, whose seconds, fraction and zone may be missing (no zone is UTC); and
 // what Date.toString of JavaScript gives. Zones with other names mean
 // different offsets to different people, so such a date tells nothing.
-func (c *clock) date(s string) (time.Time, bool) {
+func (c *clock) parseDate(s string) (time.Time, bool) {
 	r := reader{s: s}
 	if s != "" && isDigit(s[0]) {
 		return r.iso()

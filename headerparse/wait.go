@@ -101,7 +101,7 @@ func (c *clock) wait(s string, u unit) (d time.Duration, seconds float64, ok boo
 	if u == onlyDelay {
 		return 0, Unknown, false
 	}
-	if t, isDate := c.date(s); isDate {
+	if t, isDate := c.parseDate(s); isDate {
 		d, ok = c.until(t)
 	}
 	return d, Unknown, ok
