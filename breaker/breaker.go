@@ -27,9 +27,9 @@
 //	Neutral      the caller gave up                  nothing          gives its place back
 //	(slow)       no outcome after SlowCall           a failure, then  opens again, then
 //
-// With UnreachableOnly a Failure is an answer like any other for the run of
-// failures: it ends it. It still counts in the share of failures, and fails a
-// probe, where FailureRate is set; where it is not, a Failure is a Success.
+// With UnreachableOnly a Failure neither adds to the run nor ends it. Where
+// FailureRate is set it still counts in the share, and fails a probe; where it is
+// not, it counts for nothing, and a probe that ends so has succeeded.
 //
 // Which verb: [Breaker.Acquire] is for most callers,
 //
@@ -84,8 +84,8 @@ type Breaker struct {
 	// failures never opens.
 	Failures int
 
-	// UnreachableOnly makes Failures count those outcomes alone that are
-	// Unreachable; an answer that is a Failure ends the run.
+	// UnreachableOnly makes Failures count Unreachable ones alone. A Failure
+	// among them does not end the run; a Success does.
 	UnreachableOnly bool
 
 	// FailureRate opens a circuit when this share of the calls of the last

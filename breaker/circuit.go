@@ -187,12 +187,8 @@ func (b *Breaker) count(e *era, v verdict, told time.Duration, t int64) {
 		return
 	}
 	run := e.run.Load()
-	switch {
-	case v == unreachable || v == fellSilent || !b.UnreachableOnly:
+	if v == unreachable || v == fellSilent || !b.UnreachableOnly {
 		run = e.run.Add(1)
-	case v == failed:
-		e.run.Store(0)
-		run = 0
 	}
 	trip := b.Failures >= 0 && run >= b.failures()
 	if e.window != nil && v != fellSilent {
@@ -210,6 +206,9 @@ func (b *Breaker) count(e *era, v verdict, told time.Duration, t int64) {
 // settle takes the report of the probe that has the place.
 func (b *Breaker) settle(e *era, v verdict, told time.Duration, t int64) {
 	e.probe, e.from, e.until = nil, t, t
+	if v == failed && b.UnreachableOnly && b.window() == 0 {
+		v = good // what counts for nothing while closed must not open it again
+	}
 	switch v {
 	case ignored, fellSilent:
 	case good:

@@ -112,6 +112,22 @@ func TestNothingCanGo(t *testing.T) {
 	})
 }
 
+// A half-open circuit is abandoned from when its place was given back.
+func TestAbandonedHalfOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := exact(&Breaker{Failures: 1, MaxKeys: 1, OpenFor: time.Second, ProbeTimeout: time.Hour})
+		do(t, b, "a", Failure)
+		time.Sleep(time.Second)
+		do(t, b, "a", Neutral)
+		time.Sleep(time.Second - tick)
+		do(t, b, "b", Success)
+		require.Equal(t, []string{"a"}, kept(b, "a", "b"))
+		time.Sleep(tick)
+		do(t, b, "b", Success)
+		require.Equal(t, []string{"b"}, kept(b, "a", "b"))
+	})
+}
+
 // A spotless circuit is found behind any number that are not.
 func TestRoomBehindMany(t *testing.T) {
 	b := exact(&Breaker{MaxKeys: 1000})

@@ -26,7 +26,7 @@ func (p Permit) Done(o Outcome, told time.Duration, now time.Time) {
 	case o == Success:
 		e.succeed(now)
 	default:
-		e.owner.report(e, e.owner.judge(o), told, now)
+		e.owner.report(e, judge(o), told, now)
 	}
 }
 
@@ -43,14 +43,11 @@ const (
 	fellSilent // unreachable in the end, after it was counted as slow
 )
 
-func (b *Breaker) judge(o Outcome) verdict {
+func judge(o Outcome) verdict {
 	switch o {
 	case Success:
 		return good
 	case Failure:
-		if b.UnreachableOnly && b.window() == 0 {
-			return good // an answer is an answer, and nothing else counts here
-		}
 		return failed
 	case Unreachable:
 		return unreachable
@@ -127,7 +124,7 @@ func (b *Breaker) finish(e *era, c *call, o Outcome, told time.Duration, now tim
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	v := b.judge(o)
+	v := judge(o)
 	switch {
 	case c.progress.CompareAndSwap(running, finished):
 		// The timer may come late on a busy machine.

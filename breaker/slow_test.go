@@ -118,3 +118,36 @@ func TestSlowCallLeaksNothing(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+// The share of failures has a slow call once, whatever becomes of it.
+func TestSlowCallInTheWindowOnce(t *testing.T) {
+	for _, o := range allOutcomes {
+		synctest.Test(t, func(t *testing.T) {
+			b := exact(&Breaker{UnreachableOnly: true, FailureRate: 0.5, SlowCall: time.Second})
+			p := enter(t, b, host)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			p.Done(o, 0, time.Time{})
+			bad, all := b.recall(host).era.Load().window.count()
+			require.Equal(t, [2]int64{1, 1}, [2]int64{bad, all}, o)
+		})
+	}
+}
+
+// A probe that lost its place says nothing by getting slow.
+func TestSlowCallWithoutItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := exact(&Breaker{Failures: 1, ProbeTimeout: 5 * time.Second, SlowCall: 8 * time.Second})
+		do(t, b, host, Failure)
+		time.Sleep(30 * time.Second)
+		lost := enter(t, b, host)
+		time.Sleep(5 * time.Second)
+		second := enter(t, b, host)
+		time.Sleep(3 * time.Second) // lost is slow now
+		synctest.Wait()
+		requireRefused(t, b, host, 2*time.Second)
+		lost.Done(Failure, 0, time.Time{})
+		second.Done(Success, 0, time.Time{})
+		require.Equal(t, Closed, b.stateOf(host))
+	})
+}
