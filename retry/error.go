@@ -2,7 +2,9 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -67,12 +69,22 @@ func (e *Error) Error() string {
 	for _, t := range shown {
 		b.WriteString(sep)
 		if sep = ", "; t.Err != nil {
-			b.WriteString(t.Err.Error())
+			b.WriteString(messageOf(t.Err))
 		} else {
 			fmt.Fprintf(&b, "status %d", t.Status)
 		}
 	}
 	return b.String()
+}
+
+// messageOf is an error's message without the URL that a *url.Error in it
+// shows.
+func messageOf(err error) string {
+	text := err.Error()
+	if u, ok := errors.AsType[*url.Error](err); ok && u.Err != nil {
+		text = strings.ReplaceAll(text, u.Error(), messageOf(u.Err))
+	}
+	return text
 }
 
 // Timeout reports whether time ran out: the caller's, or in the last attempt.
