@@ -1,0 +1,270 @@
+package pacer
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestLearnNginx(t *testing.T) {
+	for _, rtt := range []time.Duration{200 * time.Microsecond, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
+		for seed := range uint64(10) {
+			m := (&model{
+				workers: 16, jobs: 200, attempts: 10, base: 500 * time.Millisecond,
+				rtt: rtt, seed: seed, provider: &leakyExcess{quota: quota{first: 20}, burst: 5},
+			}).run()
+			ok, refused := m.between(2*time.Second, time.Hour)
+			assert.Zero(t, m.failed, "rtt %v seed %d", rtt, seed)
+			assert.Equal(t, 200, m.done)
+			assert.LessOrEqual(t, refused/(ok+refused), 0.035, "rtt %v seed %d: %v refused after the second second", rtt, seed, refused)
+			assert.Less(t, m.elapsed, 11*time.Second, "rtt %v seed %d", rtt, seed)
+		}
+	}
+}
+
+// Fifty workers, 10 ms away, at a limit of 100 a second that is raised to 400,
+// whenever that is on the curve.
+func TestLearnFindsTheLimit(t *testing.T) {
+	for name, provider := range map[string]func(quota) provider{
+		"tokens of 50 ms":   func(q quota) provider { return &tokens{quota: q, holds: 0.05} },
+		"tokens of 100 ms":  func(q quota) provider { return &tokens{quota: q, holds: 0.1} },
+		"tokens of 1 s":     func(q quota) provider { return &tokens{quota: q, holds: 1} },
+		"tokens of 10 s":    func(q quota) provider { return &tokens{quota: q, holds: 10} },
+		"window of 1 s":     func(q quota) provider { return &clockWindow{quota: q} },
+		"sliding over 1 s":  func(q quota) provider { return &sliding{quota: q} },
+		"leaky as in nginx": func(q quota) provider { return &leakyExcess{quota: q, burst: 10} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 4 {
+				change := 120*time.Second + time.Duration(i)*1700*time.Millisecond
+				m := (&model{
+					workers: 50, rtt: 10 * time.Millisecond, end: change + 40*time.Second,
+					seed: uint64(i), provider: provider(quota{first: 100, then: 400, change: change}),
+				}).run()
+				first, _ := m.between(0, 5*time.Second)
+				assert.GreaterOrEqual(t, first, 5*70.0, "in the first five seconds")
+				ok, refused := m.between(5*time.Second, 120*time.Second)
+				assert.GreaterOrEqual(t, ok, 0.95*100*115, "use")
+				assert.LessOrEqual(t, refused/(ok+refused), 0.01, "refused")
+				found := time.Duration(0)
+				for d := time.Second; d <= 30*time.Second && found == 0; d += 100 * time.Millisecond {
+					if n, _ := m.between(change+d-time.Second, change+d); n >= 0.9*400 {
+						found = d
+					}
+				}
+				assert.NotZero(t, found)
+				assert.LessOrEqual(t, found, 10*time.Second, "to find the raised limit")
+				ok, refused = m.between(change+15*time.Second, change+40*time.Second)
+				assert.GreaterOrEqual(t, ok, 0.93*400*25, "use of the raised limit")
+				assert.LessOrEqual(t, refused/(ok+refused), 0.01, "refused by the raised limit")
+			}
+		})
+	}
+}
+
+// Per call a slow provider is probed no more often than a fast one.
+func TestLearnSlowProvider(t *testing.T) {
+	m := (&model{
+		workers: 4, rtt: 50 * time.Millisecond, end: 30 * time.Minute,
+		provider: &tokens{quota: quota{first: 1}, holds: 5},
+	}).run()
+	ok, refused := m.between(time.Minute, 30*time.Minute)
+	assert.LessOrEqual(t, refused/(ok+refused), 0.03)
+	assert.GreaterOrEqual(t, ok, 0.95*29*60)
+}
+
+func TestLearnProviderShutForAMinute(t *testing.T) {
+	m := (&model{
+		workers: 50, rtt: 10 * time.Millisecond, end: 200 * time.Second,
+		provider: &shut{&tokens{quota: quota{first: 100}, holds: 1}, 40 * time.Second, 100 * time.Second},
+	}).run()
+	_, refused := m.between(40*time.Second, 100*time.Second)
+	assert.LessOrEqual(t, refused, 150.0, "of the calls while it was shut")
+	_, refused = m.between(50*time.Second, 100*time.Second)
+	assert.LessOrEqual(t, refused, 26.0, "down to one in two seconds")
+	ok, _ := m.between(120*time.Second, 140*time.Second)
+	assert.GreaterOrEqual(t, ok, 0.95*100*20, "twenty seconds later")
+}
+
+// One call in ten seconds and one refusal: nobody waits, and it is forgotten.
+func TestLearnStrayRefusal(t *testing.T) {
+	m := &model{
+		workers: 1, jobs: 60, think: 10 * time.Second, rtt: 50 * time.Millisecond, end: time.Hour,
+		provider: &shut{&tokens{quota: quota{first: 1000}, holds: 1}, 95 * time.Second, 105 * time.Second},
+	}
+	m.run()
+	assert.Equal(t, 1, m.failed)
+	assert.False(t, m.l.on())
+	assert.Less(t, m.elapsed, 600*time.Second, "no call waited for its turn")
+
+	// A batch that comes a minute after the refusal is not held up for long.
+	m = &model{
+		workers: 20, jobs: 1000, rtt: 50 * time.Millisecond, end: time.Hour,
+		provider: &tokens{quota: quota{first: 1000}, holds: 1},
+	}
+	m.l.answer(-60e9, true)
+	m.l.answer(-50e9, false)
+	m.run()
+	assert.Zero(t, m.failed)
+	assert.Less(t, m.elapsed, 12*time.Second)
+}
+
+// A tenth of the calls end without an answer.
+func TestLearnLostAnswers(t *testing.T) {
+	m := (&model{
+		workers: 50, rtt: 10 * time.Millisecond, end: 300 * time.Second, lose: 0.1,
+		provider: &tokens{quota: quota{first: 100}, holds: 1},
+	}).run()
+	ok, refused := m.between(10*time.Second, 300*time.Second)
+	assert.LessOrEqual(t, refused/(ok+refused), 0.02)
+	assert.GreaterOrEqual(t, ok, 0.95*100*290)
+}
+
+func TestLearnUnits(t *testing.T) {
+	m := (&model{
+		workers: 50, rtt: 10 * time.Millisecond, end: 120 * time.Second, units: 5,
+		provider: &tokens{quota: quota{first: 100}, holds: 1}, // calls
+	}).run()
+	ok, refused := m.between(10*time.Second, 120*time.Second)
+	assert.LessOrEqual(t, refused/(ok+refused), 0.01)
+	assert.GreaterOrEqual(t, ok, 0.95*100*110)
+	assert.InDelta(t, 500, m.l.rate(), 100)
+}
+
+const msec = int64(time.Millisecond)
+
+func TestLearnStartsFromWhatWasAccepted(t *testing.T) {
+	var l learner
+	l.answer(0, true)
+	require.True(t, l.on())
+	assert.Equal(t, leastRate, l.rate(), "nothing known")
+
+	l = learner{}
+	for range 6 { // a burst of 16
+		l.answer(msec, false)
+	}
+	for range 9 {
+		l.answer(msec, true)
+	}
+	assert.Equal(t, 6.0, l.rate())
+	l.answer(2*msec, true)
+	assert.Equal(t, 6.0, l.rate(), "the burst is one event")
+
+	l = learner{} // the same, but the first refusal overtook the others
+	l.answer(msec, true)
+	for range 6 {
+		l.answer(2*msec, false)
+	}
+	assert.Equal(t, 6.0, l.rate())
+
+	l = learner{} // the same after an hour in which little happened
+	l.answer(0, false)
+	for range 6 {
+		l.answer(3600e9, false)
+	}
+	l.answer(3600e9, true)
+	assert.Equal(t, 6.0, l.rate())
+
+	l = learner{}
+	for i := range int64(500) {
+		l.answer(i*10*msec, false)
+	}
+	l.answer(5000*msec, true)
+	assert.InDelta(t, 70, l.rate(), 1, "100 a second for five seconds")
+}
+
+func TestLearnOneCutPerEvent(t *testing.T) {
+	var l learner
+	now := int64(0)
+	for range 500 {
+		now += 10 * msec
+		l.answer(now, false)
+	}
+	l.answer(now, true)
+	for range 20 { // calls that take a second
+		now += 20 * msec
+		l.sent(now, 1)
+	}
+	was := l.rate()
+	now += 400 * msec
+	l.answer(now, true)
+	cut := l.rate()
+	require.InDelta(t, 0.7*was, cut, 0.16*was)
+	for range 19 {
+		now += 20 * msec
+		l.answer(now, true)
+	}
+	assert.Equal(t, cut, l.rate(), "had left before the cut")
+	l.sent(now, 1)
+	now += 100 * msec
+	l.answer(now, true)
+	assert.Less(t, l.rate(), cut, "left after it")
+}
+
+func TestLearnForgets(t *testing.T) {
+	var l learner
+	l.answer(0, true)
+	l.answer(299e9, false)
+	assert.True(t, l.on())
+	l.answer(300e9, false)
+	assert.False(t, l.on())
+
+	l.answer(300e9, true)
+	l.answer(500e9, true)
+	l.answer(799e9, false)
+	assert.True(t, l.on(), "counted from the last refusal")
+}
+
+// Whatever the clock and the provider do, the rate is one that can be kept.
+func TestLearnStaysInBounds(t *testing.T) {
+	property := func(seed uint64) bool {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var l learner
+		now := int64(0)
+		for range 2000 {
+			switch d := rng.Int64N(int64(time.Second)); rng.IntN(20) {
+			case 0:
+				now -= 3600 * d
+			case 1:
+				now += 200 * d
+			case 2, 3, 4:
+			default:
+				now += d >> rng.IntN(30)
+			}
+			if rng.IntN(2) == 0 {
+				l.sent(now, 1+rng.Int64N(1000))
+			} else {
+				l.answer(now, rng.IntN(10) == 0)
+			}
+			if l.on() && (math.IsNaN(l.rate()) || l.rate() < leastRate || l.rate() > mostRate) {
+				t.Logf("seed %d: %+v", seed, l)
+				return false
+			}
+		}
+		return true
+	}
+	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 300}))
+}
+
+func BenchmarkLearn(b *testing.B) {
+	for name, armed := range map[string]bool{"off": false, "on": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var l learner
+			now := int64(0)
+			if armed {
+				l.answer(now, true)
+			}
+			for i := 0; b.Loop(); i++ {
+				now += msec
+				l.sent(now, 1)
+				l.answer(now, armed && i%1000 == 999)
+			}
+		})
+	}
+}
