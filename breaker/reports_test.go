@@ -243,13 +243,7 @@ func wallClock(t *testing.T) {
 
 func manyHosts(t *testing.T) {
 	b := exact(&Breaker{Failures: 2, FailureRate: 0.5, OpenFor: time.Hour})
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
+	before := heapInUse()
 	now := time.Now()
 	down := "https://down.example.com:443"
 	do(t, b, down, Failure, Failure)
@@ -257,13 +251,13 @@ func manyHosts(t *testing.T) {
 	do(t, b, "https://busy.example.com:443", Failure)
 	hosts := 1_000_000
 	if raceEnabled || testing.Short() {
-		hosts = 100_000
+		hosts = 30_000
 	}
 	for i := range hosts {
 		p, _ := b.Enter("https://"+strconv.Itoa(i)+".example.com:443", now)
 		p.Done(Outcome(1+i%2), 0, now)
 	}
-	assert.Less(t, heap()-before, int64(3<<20))
+	assert.Less(t, heapInUse()-before, int64(3<<20))
 	require.LessOrEqual(t, b.Stats().Keys, 4096)
 	require.Zero(t, b.Stats().Unguarded)
 	requireAsksOpen(t, b, down, true)

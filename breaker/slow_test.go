@@ -105,11 +105,14 @@ func TestSlowCallWithLateTimer(t *testing.T) {
 
 func TestSlowCallLeaksNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
+	heap := heapInUse()
 	b := &Breaker{SlowCall: time.Hour}
-	for range 100 {
-		do(t, b, host, Success)
+	for range 10_000 {
+		p, _ := b.Enter(host, time.Time{})
+		p.Done(Success, 0, time.Time{})
 	}
 	assert.Equal(t, before, runtime.NumGoroutine())
+	assert.Less(t, heapInUse()-heap, int64(500<<10), "timers of calls that ended")
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine stays
 		b := &Breaker{SlowCall: time.Second}
 		for range 100 {
