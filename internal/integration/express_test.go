@@ -1,0 +1,151 @@
+package integration
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	expressLimit  = 10
+	expressWindow = 2 * time.Second
+)
+
+// express starts express-rate-limit on Node.js and returns its URL.
+func express(t *testing.T) string {
+	t.Helper()
+	const howto = "apt-get install nodejs npm"
+	node, npm := program(t, "node", howto), program(t, "npm", howto)
+	dir, err := filepath.Abs(filepath.Join("testdata", "ratelimit"))
+	require.NoError(t, err)
+	if !installed(dir) {
+		cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			missing(t, "express-rate-limit is MISSING: nothing is tested against it here. npm ci: %v\n%s", err, out)
+		}
+	}
+	cmd := exec.Command(node, "server.mjs")
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe() // held open: the server ends with it, whatever becomes of this test
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = stdin.Close() })
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	start(t, cmd)
+	port, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err, "the Node server did not say its port")
+	return "http://127.0.0.1:" + strings.TrimSpace(port)
+}
+
+// installed tells whether npm ci has run since the lock file last changed.
+func installed(dir string) bool {
+	lock, err := os.Stat(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return false
+	}
+	done, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	return err == nil && !done.ModTime().Before(lock.ModTime())
+}
+
+// The provider says what is left and when it is full again, in four dialects.
+// A client that listens is never told more often than it must that nothing is
+// left, and does not ask before the time it was told.
+func TestExpressRateLimitIsObeyed(t *testing.T) {
+	t.Parallel()
+	url := express(t)
+	for _, dialect := range []string{"draft-6", "draft-7", "draft-8", "legacy"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			w := newWatch()
+			spent := &spentWatch{base: newBase(t), began: w.began, dialect: dialect}
+			rt := patientTransport(spent)
+			rt.Hooks = w.hooks()
+			assert.Equal(t, 60, getAll(t, rt, url+"/"+dialect, 8, 60), "calls answered 200")
+			refused, all := w.refused(0)
+			t.Logf("%d of %d refused in %v; %v", refused, all, time.Since(w.began), w)
+			require.GreaterOrEqual(t, len(spent.told), 60/expressLimit-1, "answers that told that nothing is left")
+			for _, s := range spent.told {
+				require.Greater(t, s.until, s.from, "reset told")
+				require.LessOrEqual(t, s.until-s.from, expressWindow+time.Second, "reset told")
+				for _, start := range w.starts {
+					assert.False(t, start > s.from && start < s.until,
+						"nothing was left from %v until %v, and an attempt started at %v", s.from, s.until, start)
+				}
+			}
+		})
+	}
+}
+
+// spentWatch sits below the client and reads the fields by itself: when was
+// nothing left, and until when.
+type spentWatch struct {
+	base    http.RoundTripper
+	began   time.Time
+	dialect string
+
+	mu   sync.Mutex
+	told []spell
+}
+
+type spell struct{ from, until time.Duration } // since the watch began
+
+func (s *spentWatch) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if remaining, reset := s.read(resp.Header); remaining == 0 {
+		now := time.Since(s.began)
+		until := now + reset
+		s.mu.Lock()
+		s.told = append(s.told, spell{now, until})
+		s.mu.Unlock()
+	}
+	return resp, nil
+}
+
+// read returns what the fields of the dialect say; -1 if they are not there.
+func (s *spentWatch) read(h http.Header) (remaining int, reset time.Duration) {
+	var r, t string
+	switch s.dialect {
+	case "draft-6":
+		r, t = h.Get("RateLimit-Remaining"), h.Get("RateLimit-Reset")
+	case "draft-7":
+		r, t = member(h.Get("RateLimit"), "remaining="), member(h.Get("RateLimit"), "reset=")
+	case "draft-8":
+		r, t = member(h.Get("RateLimit"), "r="), member(h.Get("RateLimit"), "t=")
+	case "legacy":
+		r, t = h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")
+	}
+	remaining, err := strconv.Atoi(r)
+	seconds, err2 := strconv.ParseInt(t, 10, 64)
+	if err != nil || err2 != nil {
+		return -1, 0
+	}
+	if s.dialect == "legacy" { // an instant, by a clock that both ends share here
+		return remaining, time.Until(time.Unix(seconds, 0))
+	}
+	return remaining, time.Duration(seconds) * time.Second
+}
+
+// member is the value that follows a name in a list of them.
+func member(list, name string) string {
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
+		if value, ok := strings.CutPrefix(part, name); ok {
+			return value
+		}
+	}
+	return ""
+}
