@@ -186,11 +186,10 @@ func (b *Breaker) count(e *era, v verdict, told time.Duration, t int64) {
 	if v == throttled {
 		return
 	}
-	run := e.run.Load()
-	if v == unreachable || v == fellSilent || !b.UnreachableOnly {
-		run = e.run.Add(1)
+	trip := false
+	if b.Failures >= 0 && (v == unreachable || v == fellSilent || !b.UnreachableOnly) {
+		trip = e.run.Add(1) >= b.failures()
 	}
-	trip := b.Failures >= 0 && run >= b.failures()
 	if e.window != nil && v != fellSilent {
 		e.tick(t)
 		e.window.fail()

@@ -111,7 +111,7 @@ func TestSlowCallLeaksNothing(t *testing.T) {
 		p, _ := b.Enter(host, time.Time{})
 		p.Done(Success, 0, time.Time{})
 	}
-	assert.Equal(t, before, runtime.NumGoroutine())
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
 	assert.Less(t, heapInUse()-heap, int64(500<<10), "timers of calls that ended")
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine stays
 		b := &Breaker{SlowCall: time.Second}
