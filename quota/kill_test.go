@@ -58,7 +58,7 @@ func spendForEver(path string) {
 }
 
 func TestKilledAtAnyInstant(t *testing.T) {
-	rounds := 40
+	rounds := 25
 	if testing.Short() {
 		rounds = 5
 	}
