@@ -1,0 +1,131 @@
+package pacer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/headerparse"
+)
+
+// site is a provider that refuses without numbers, as seen through a real
+// Pacer that was given no rate.
+type site struct {
+	pacer    Pacer
+	rtt      time.Duration
+	start    time.Time
+	mu       sync.Mutex
+	provider provider
+	log      []decision
+}
+
+// call asks once, in the caller's turn.
+func (s *site) call(t *testing.T, rng *rand.Rand) (ok bool) {
+	release, err := s.pacer.Wait(t.Context(), "site", 1)
+	require.NoError(t, err)
+	defer release()
+	wire := func() time.Duration { return time.Duration(float64(s.rtt) / 2 * (0.8 + 0.4*rng.Float64())) }
+	time.Sleep(wire())
+	s.mu.Lock()
+	now := int64(time.Since(s.start))
+	ok = s.provider.admit(now)
+	s.log = append(s.log, decision{now, ok})
+	s.mu.Unlock()
+	time.Sleep(wire())
+	status := http.StatusOK
+	if !ok {
+		status = http.StatusTooManyRequests
+	}
+	s.pacer.Observe("site", headerparse.Signal{Status: status}, time.Now())
+	return ok
+}
+
+func (s *site) between(from, to time.Duration) (ok, refused float64) {
+	slices.SortFunc(s.log, func(a, b decision) int { return int(a.at - b.at) })
+	return (&model{log: s.log}).between(from, to)
+}
+
+// nginx with 20 a second, burst 5, nodelay: 200 calls from 16 goroutines.
+func TestPacerLearnsNginx(t *testing.T) {
+	for _, rtt := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
+		for seed := range uint64(10) {
+			t.Run(fmt.Sprint(rtt, " seed ", seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &site{rtt: rtt, start: time.Now(), provider: &leakyExcess{quota: quota{first: 20}, burst: 5}}
+					var calls sync.WaitGroup
+					jobs := make(chan int, 200)
+					for i := range cap(jobs) {
+						jobs <- i
+					}
+					close(jobs)
+					for g := range uint64(16) {
+						rng := rand.New(rand.NewPCG(seed, g))
+						calls.Go(func() {
+							for range jobs {
+								n := 1
+								for !s.call(t, rng) {
+									if !assert.Less(t, n, 10, "attempts of one call") {
+										break
+									}
+									backoff := min(10*time.Second, 500*time.Millisecond<<(n-1))
+									time.Sleep(time.Duration(rng.Int64N(int64(backoff))))
+									n++
+								}
+							}
+						})
+					}
+					calls.Wait()
+					ok, refused := s.between(2*time.Second, time.Hour)
+					assert.LessOrEqual(t, refused/(ok+refused), 0.04, "%v of %v after the second second", refused, ok+refused)
+					assert.Less(t, time.Since(s.start), 12*time.Second)
+				})
+			})
+		}
+	}
+}
+
+// Fifty workers, 10 ms away, at 100 a second that become 400.
+func TestPacerFindsTheLimit(t *testing.T) {
+	const change, end = 60 * time.Second, 80 * time.Second
+	limit := quota{first: 100, then: 400, change: change}
+	for name, provider := range map[string]provider{
+		"tokens of 100 ms": &tokens{quota: limit, holds: 0.1},
+		"tokens of 1 s":    &tokens{quota: limit, holds: 1},
+		"window of 1 s":    &clockWindow{quota: limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &site{rtt: 10 * time.Millisecond, start: time.Now(), provider: provider}
+				var calls sync.WaitGroup
+				for g := range uint64(50) {
+					rng := rand.New(rand.NewPCG(1, g))
+					calls.Go(func() {
+						for time.Since(s.start) < end {
+							s.call(t, rng)
+						}
+					})
+				}
+				calls.Wait()
+				first, _ := s.between(0, 5*time.Second)
+				assert.GreaterOrEqual(t, first, 5*70.0, "in the first five seconds")
+				ok, refused := s.between(5*time.Second, change)
+				assert.GreaterOrEqual(t, ok, 0.95*100*55, "use")
+				assert.LessOrEqual(t, refused/(ok+refused), 0.01, "refused")
+				found := 0.0
+				for d := time.Second; d <= 10*time.Second; d += 100 * time.Millisecond {
+					n, _ := s.between(change+d-time.Second, change+d)
+					found = max(found, n)
+				}
+				assert.GreaterOrEqual(t, found, 0.9*400, "in the best second of ten after the change")
+			})
+		})
+	}
+}
