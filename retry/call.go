@@ -47,6 +47,7 @@ type run struct {
 	traced   bool
 	bodiless bool
 
+	tired       bool // it did not go well at once: everything here may be in use
 	attempt     Attempt
 	verdict     decision
 	interrupted bool          // the caller's context ended before the next attempt
@@ -102,7 +103,10 @@ func (c *Call) begin() {
 
 func (c *Call) send() {
 	a := &c.attempt
-	*a = Attempt{N: c.sent + 1, Request: c.Request, call: c}
+	if c.tired {
+		*a = Attempt{}
+	}
+	a.N, a.Request, a.call = c.sent+1, c.Request, c
 	a.Response, a.Err = checked(c.Sender.Send(a))
 	if a.Response != nil && !a.sent {
 		c.sent++ // answered by the Sender itself
@@ -113,10 +117,13 @@ func (c *Call) send() {
 func (c *Call) decide() (again bool) {
 	a := &c.attempt
 	if a.Err == nil && a.Response.StatusCode < 400 && c.policy.Check == nil {
-		c.verdict = decision{}
+		if c.tired {
+			c.verdict = decision{}
+		}
 		c.settle(true)
 		return false
 	}
+	c.tired = true
 	s := c.judge()
 	if !s.ended && s.kind != refused {
 		c.settle((s.kind == final || s.kind == conflict) && s.check != Retry)

@@ -18,14 +18,13 @@ import (
 // ones pass beside it, so that it neither reads bodies, nor follows redirects,
 // nor drops the last response, nor puts a URL into an error.
 //
-// It is entered with the first attempt made: its first round trip only hands
-// over what that came to.
+// It is entered after the first attempt and the wait that follows it, so that a
+// call which needs no retry does not pay for it.
 type engine struct {
 	call     *Call
 	client   retryablehttp.Client
 	response http.Response
 	header   http.Header
-	entered  bool
 }
 
 var nowhere = &url.URL{Scheme: "http", Host: "retry.invalid"}
@@ -45,12 +44,22 @@ func newEngine(c *Call) *engine {
 
 // tryAgain makes the further attempts of a call whose first one has failed.
 func (c *Call) tryAgain() {
+	ctx := c.Request.Context()
+	if d := c.verdict.wait; d > 0 {
+		timer := time.NewTimer(d)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			c.interrupt()
+			return
+		}
+	}
 	if c.engine == nil {
 		c.engine = newEngine(c)
 	}
 	e := c.engine
-	e.entered = false
-	r := (&http.Request{Method: http.MethodGet, URL: nowhere, Header: e.header}).WithContext(c.Request.Context())
+	r := (&http.Request{Method: http.MethodGet, URL: nowhere, Header: e.header}).WithContext(ctx)
 	if _, err := e.client.Do(&retryablehttp.Request{Request: r}); err != nil {
 		c.interrupt()
 	}
@@ -64,12 +73,9 @@ func (c *Call) interrupt() {
 }
 
 func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
-	switch c := e.call; {
-	case !e.entered:
-		e.entered = true
-	case hasEnded(c.Request): // a wait of zero and an ended context: either may win
+	if c := e.call; hasEnded(c.Request) { // a wait of zero and an ended context: either may win
 		c.interrupt()
-	default:
+	} else {
 		c.send()
 		c.decide()
 	}

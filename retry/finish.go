@@ -3,7 +3,9 @@ package retry
 import (
 	"net/http"
 	"slices"
+	"time"
 
+	"github.com/politehttp/polite/headerparse"
 	"github.com/politehttp/polite/observe"
 )
 
@@ -28,12 +30,28 @@ func (c *Call) finish() (resp *http.Response, neverProcessed bool, err error) {
 	if !c.handed && c.Request.Body != nil {
 		c.Request.Body.Close()
 	}
-	c.run = run{}
-	if len(c.tries) > 0 {
+	c.reset()
+	return resp, neverProcessed, err
+}
+
+// reset makes the Call as good as new. What every call writes is few fields:
+// to clear the whole would be dear while the garbage collector runs.
+func (c *Call) reset() {
+	if c.tired {
+		c.run = run{}
 		clear(c.tries)
 		c.tries = c.tries[:0]
+		return
 	}
-	return resp, neverProcessed, err
+	a := &c.attempt
+	a.Request, a.Response, a.sent, a.NeverProcessed = nil, nil, false, false
+	if a.Parsed {
+		a.Signal, a.Parsed = headerparse.Signal{}, false
+	}
+	if !a.Started.IsZero() || !a.Ended.IsZero() {
+		a.Started, a.Ended = time.Time{}, time.Time{}
+	}
+	c.sent, c.handed = 0, false
 }
 
 // failure makes the error of a call, which shares no memory with it.
