@@ -113,20 +113,30 @@ func TestNginxRefusesNothingAtAFixedPace(t *testing.T) {
 	for _, location := range []string{"/paced503/", "/paced429/"} {
 		t.Run(location, func(t *testing.T) {
 			t.Parallel()
-			w := newWatch()
-			rt := &polite.Transport{
-				Base:  newBase(t),
-				Pacer: &pacer.Pacer{Rate: pacer.Per(20, time.Second), Burst: 3},
-				Hooks: w.hooks(),
+			base := newBase(t)
+			getAll(t, base, url+"/favicon", 16, 16) // connections, so that no dial delays a call
+			for {
+				w := newWatch()
+				rt := &polite.Transport{
+					Base:  base,
+					Pacer: &pacer.Pacer{Rate: pacer.Per(20, time.Second), Burst: 3},
+					Hooks: w.hooks(),
+				}
+				served := getAll(t, rt, url+location, 16, 200)
+				refused, all := w.refused(0)
+				if refused > 0 && w.stalled() && !t.Failed() {
+					t.Logf("the machine stood still, and what had left on time arrived in a clump; once more. %v", w)
+					continue
+				}
+				elapsed := time.Since(w.began)
+				assert.Equal(t, 200, served, "calls answered 200")
+				assert.Equal(t, 200, all, "attempts")
+				assert.Zero(t, refused, "attempts refused")
+				assert.GreaterOrEqual(t, elapsed, 9800*time.Millisecond, "197 calls after the burst, at 20/s")
+				assert.Less(t, elapsed, 15*time.Second, "197 calls after the burst, at 20/s")
+				t.Log(w)
+				return
 			}
-			assert.Equal(t, 200, getAll(t, rt, url+location, 16, 200), "calls answered 200")
-			refused, all := w.refused(0)
-			assert.Equal(t, 200, all, "attempts")
-			assert.Zero(t, refused, "attempts refused")
-			elapsed := time.Since(w.began)
-			assert.GreaterOrEqual(t, elapsed, 9800*time.Millisecond, "197 calls after the burst, at 20/s")
-			assert.Less(t, elapsed, 15*time.Second, "197 calls after the burst, at 20/s")
-			t.Log(w)
 		})
 	}
 }

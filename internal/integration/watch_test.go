@@ -43,7 +43,8 @@ type watch struct {
 
 type attempt struct {
 	start  time.Duration // since the watch began
-	status int           // zero: no answer
+	took   time.Duration
+	status int // zero: no answer
 }
 
 func newWatch() *watch {
@@ -60,7 +61,7 @@ func (w *watch) hooks() *observe.Hooks {
 		Answered: func(_ context.Context, a observe.Answer) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.attempts = append(w.attempts, attempt{time.Since(w.began) - a.Took, a.Status})
+			w.attempts = append(w.attempts, attempt{time.Since(w.began) - a.Took, a.Took, a.Status})
 		},
 		Retried: func(_ context.Context, r observe.Retry) {
 			w.mu.Lock()
@@ -89,6 +90,14 @@ func (w *watch) refused(d time.Duration) (refused, all int) {
 		}
 	}
 	return refused, all
+}
+
+// stalled tells whether an answer took a tenth of a second, where a thousandth
+// is usual: client, server or both were not running for so long.
+func (w *watch) stalled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.attempts, func(a attempt) bool { return a.took >= 100*time.Millisecond })
 }
 
 // String shows the whole as a line a second: what to look at when a test fails.
