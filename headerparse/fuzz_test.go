@@ -123,6 +123,13 @@ func TestSpellings(t *testing.T) {
 				"Date": {"x" + a}, "date": {"x" + b}, "age": {"0"}, "Age": {"0"},
 			}
 			assert.Equal(t, "10s X-Ratelimit-Reset by 0 | 0/? reset 10s", summary(Parse(429, h, received)))
+
+			early, late := "Sun, 01 Mar 2026 12:00:00 GMT", "Sun, 01 Mar 2026 12:01:00 GMT"
+			if swap {
+				early, late = late, early
+			}
+			h = http.Header{"Date": {early}, "date": {late}, "Retry-After": {"Sun, 01 Mar 2026 12:02:00 GMT"}}
+			assert.Equal(t, "2m0s Retry-After", summary(Parse(429, h, received)))
 		}
 	}
 }

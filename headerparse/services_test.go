@@ -42,6 +42,8 @@ func TestServices(t *testing.T) {
 		{"two limits, one spent", 429, []string{`RateLimit: "account";r=7;t=1, "sender";r=0;t=2`, "Retry-After: 2"}, "2s Retry-After by 1 | account 7/? reset 1s | sender 0/? reset 2s"},
 		{"two limits, both spent, the wait is of one", 429, []string{`RateLimit: "account";r=0;t=1, "sender";r=0;t=9`, "Retry-After: 1"}, "1s Retry-After by 0 | account 0/? reset 1s | sender 0/? reset 9s"},
 		{"two limits, both spent, the longer governs", 429, []string{`RateLimit: "account";r=0;t=1, "sender";r=0;t=9`}, "9s Ratelimit by 1 | account 0/? reset 1s | sender 0/? reset 9s"},
+		{"a limit without r that refused", 429, []string{`RateLimit: "sender";t=2`, "Retry-After: 2"}, "2s Retry-After by 0 | sender ?/? reset 2s"},
+		{"nothing usable but the policy", 429, []string{`RateLimit: "a";r=few`, `RateLimit-Policy: "a";q=5;w=1`}, "nothing | a ?/5 window 1s"},
 		{"r of the wrong type", 429, []string{`RateLimit: "a";r="0";t=5, "b";r=0;t=3`}, "3s Ratelimit by 0 | b 0/? reset 3s"},
 		{"r is a decimal", 429, []string{`RateLimit: "a";r=0.0;t=5`}, "nothing"},
 		{"r is negative", 429, []string{`RateLimit: "a";r=-1;t=5`}, "nothing"},
@@ -88,13 +90,21 @@ func TestServices(t *testing.T) {
 		{"EVE Online, a group and a window", 429, []string{"X-Ratelimit-Group: char-detail", "X-Ratelimit-Limit: 150/15m", "X-Ratelimit-Remaining: 0", "X-Ratelimit-Used: 5", "Retry-After: 37"}, "37s Retry-After by 0 | char-detail 0/150 window 15m0s"},
 		{"Imgur, posts", 200, []string{"X-Post-Rate-Limit-Limit: 1250", "X-Post-Rate-Limit-Remaining: 1249", "X-Post-Rate-Limit-Reset: 3600"}, "nothing | post 1249/1250 reset 1h0m0s"},
 		{"Linear, an endpoint", 200, []string{dated, "X-RateLimit-Endpoint-Requests-Limit: 30", "X-RateLimit-Endpoint-Requests-Remaining: 29", "X-RateLimit-Endpoint-Requests-Reset: 1772366460000", "X-RateLimit-Endpoint-Name: issueCreate"}, "nothing | endpoint-requests(requests) 29/30 reset 1m0s"},
-		{"Xero names the problem", 429, []string{"Retry-After: 40000", "X-Rate-Limit-Problem: day", "X-MinLimit-Remaining: 0", "X-DayLimit-Remaining: 0"}, "11h6m40s Retry-After by 0 | day 0/? window 24h0m0s | minute 0/? window 1m0s"},
+		{"Xero names the problem", 429, []string{"Retry-After: 40000", "X-Rate-Limit-Problem: minute", "X-MinLimit-Remaining: 0", "X-DayLimit-Remaining: 0"}, "11h6m40s Retry-After by 1 | day 0/? window 24h0m0s | minute 0/? window 1m0s"},
 		{"Discogs, nothing left by use", 200, []string{"X-Discogs-Ratelimit: 60", "X-Discogs-Ratelimit-Used: 61"}, "nothing | 0/60"},
 		{"Riot, a count with another window", 200, []string{"X-App-Rate-Limit: 20:1,100:120", "X-App-Rate-Limit-Count: 3:1"}, "nothing | app 17/20 window 1s | app ?/100 window 2m0s"},
 
 		{"Kong, one reset for two windows", 429, []string{"X-RateLimit-Limit-Second: 1", "X-RateLimit-Remaining-Second: 0", "X-RateLimit-Limit-Minute: 5", "X-RateLimit-Remaining-Minute: 4", "X-RateLimit-Reset: 45"}, "45s X-Ratelimit-Reset by 1 | minute 4/5 reset 45s window 1m0s | second 0/1 reset 45s window 1s"},
 		{"Sentry API, concurrent calls", 200, []string{"X-Sentry-Rate-Limit-ConcurrentLimit: 25", "X-Sentry-Rate-Limit-ConcurrentRemaining: 24"}, "nothing | concurrent 24/25"},
 		{"Jira, near the limit, a reset alone", 429, []string{"X-RateLimit-NearLimit: true", "X-RateLimit-Reset: 5"}, "5s X-Ratelimit-Reset by 0 | ?/? reset 5s"},
+
+		{"one reset in milliseconds for two windows", 429, []string{"X-RateLimit-Remaining-Second: 0", "X-RateLimit-Remaining-Minute: 4", "X-RateLimit-Reset: 45000"}, "45s X-Ratelimit-Reset by 1 | minute 4/? reset 45s window 1m0s | second 0/? reset 45s window 1s"},
+		{"a reset over the window in either unit", 429, []string{"X-RateLimit-Window: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 100000"}, "27h46m40s X-Ratelimit-Reset by 0 | 0/? reset 27h46m40s window 1m0s"},
+		{"the window of the quota in force", 200, []string{"X-RateLimit-Limit: 10, 50;w=60, 10;w=1", "X-RateLimit-Remaining: 9"}, "nothing | 9/10 window 1s"},
+		{"a name of two words", 429, []string{"X-RateLimit-Remaining-Quota: 0", "X-RateLimit-Max-Limit: 9", "X-RateLimit-Next-Reset: 5"}, "5s X-Ratelimit-Next-Reset by 0 | 0/9 reset 5s"},
+		{"a delay by its name is no instant", 429, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 1772366460", "X-RateLimit-Reset: 1772366405"}, "5s X-Ratelimit-Reset by 0 | 0/? reset 5s"},
+		{"the drafts before the others", 429, []string{"RateLimit-Remaining: 0", "RateLimit-Reset: 5", "X-RateLimit-Remaining-Day: 0", "X-RateLimit-Reset-Day: 7200"}, "5s Ratelimit-Reset by 0 | 0/? reset 5s | day 0/? reset 2h0m0s window 24h0m0s"},
+		{"a day of two dialects", 200, []string{"X-Limit-Per-Day: 10", "X-DayLimit-Remaining: 3"}, "nothing | day 3/? window 24h0m0s | day ?/10 window 24h0m0s"},
 
 		// Own syntaxes.
 		{"Jira, on trial", 429, []string{`Beta-RateLimit: "global-app-quota";r=0;t=5`, `Beta-RateLimit-Policy: "global-app-quota";q=65000;w=3600`}, "5s Beta-Ratelimit by 0 | global-app-quota 0/65000 reset 5s window 1h0m0s"},

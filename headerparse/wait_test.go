@@ -141,6 +141,7 @@ func TestWait(t *testing.T) {
 		{"Son, 01 Mar 2026 12:02:00 GMT", byValue, none, none},
 		{"Sun 01 Mar 2026 12:02:00 GMT", byValue, none, none},
 		{"Sun,01 Mar 2026 12:02:00 GMT", byValue, none, none},
+		{"Sun, 01 Mar 26 12:02:00 GMT", byValue, none, none},
 		{"Sun, 01 Mar 026 12:02:00 GMT", byValue, none, none},
 		{"Sun, 01 Mar 20260 12:02:00 GMT", byValue, none, none},
 		{"Sun, 01 Mar 2026 12:02:00 GMT, x", byValue, none, none},
