@@ -13,7 +13,7 @@ import (
 const timerSlack = 5 * time.Millisecond
 
 // dust is how many nanoseconds of a token may be missing: what float64
-// arithmetic loses. [rate.Limiter.AllowN] by itself rounds down to whole
+// arithmetic loses, a picosecond. [rate.Limiter.AllowN] by itself rounds down to whole
 // nanoseconds, and would grant up to one early.
 const dust = 1e-3
 

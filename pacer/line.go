@@ -88,7 +88,7 @@ func (l *line) settle(now int64) {
 }
 
 // take lets a call of n units leave now, which soonest and full allowed.
-func (l *line) take(now, n int64, class Priority) {
+func (l *line) take(now, n int64) {
 	paced := !l.bucket.pace.Rate.none() || l.learnt.on()
 	if l.hold.end > 0 {
 		l.hold.take(now, l.pacer.maxHold(), max(0, l.calls()-1), paced)
@@ -104,7 +104,6 @@ func (l *line) take(now, n int64, class Priority) {
 		l.spread.take(now, n, l.out(now))
 	}
 	l.inFlight++
-	l.turns(class)
 }
 
 // count notes that a call of n units left.

@@ -47,6 +47,7 @@ type Pacer struct {
 	Shared Reserver
 
 	rand func() float64 // of [0, 1); nil: math/rand/v2
+	lag  func()         // tests make those who slept late with it
 	last atomic.Pointer[line]
 	room atomic.Pointer[room]
 	keys
@@ -88,7 +89,7 @@ func (p *Pacer) Wait(ctx context.Context, key string, n int64) (release func(), 
 	l.settle(t)
 	if l.calls() == 0 && !l.full() && !l.shared(t) && l.bucket.fits(n) {
 		if at, _ := l.soonest(t, 0, n); at <= t {
-			l.take(t, n, Interactive)
+			l.take(t, n)
 			l.refresh(t)
 			r.mu.Unlock()
 			if h := observe.From(ctx); h != nil && h.Paced != nil {

@@ -2,14 +2,18 @@ package pacer
 
 import "time"
 
-// waiting is who waits for a line: two queues in order of arrival.
+// waiting is who waits for a line: three queues, each in order of arrival.
 //
-//	who is first     Interactive, then Background; after fairTurn Interactive
-//	                 calls in a row the first Background one
+//	who is first     the promoted, then Interactive, then Background; after
+//	                 fairTurn Interactive calls in a row the first Background
+//	                 one is promoted, in all its lines
 //	who is passed    one that waits for another line too: it is passed over here
 //	                 until the other is ready, and takes from none before
+//
+// So of two calls the same one is first in every line they share, and none can
+// wait for each other.
 type waiting struct {
-	queue  [Background + 1]queue
+	queue  [ranks]queue
 	multi  int     // of which wait for other lines too
 	streak int     // Interactive calls that left in a row while Background waited
 	turn   *waiter // with Shared: the one that asks the store
@@ -17,6 +21,15 @@ type waiting struct {
 	due    int64 // of timer
 	look
 }
+
+type rank uint8
+
+const (
+	promoted rank = iota
+	interactive
+	background
+	ranks
+)
 
 type queue struct {
 	first, last *place
@@ -34,17 +47,30 @@ type place struct {
 	seen       uint64 // the round in which a look passed this place: it is not blocked
 }
 
-func (w *waiting) calls() int { return w.queue[Interactive].calls + w.queue[Background].calls }
+func (w *waiting) calls() (n int) {
+	for i := range w.queue {
+		n += w.queue[i].calls
+	}
+	return n
+}
 
+// push puts p behind all that came before it.
 func (w *waiting) push(p *place) {
-	q := &w.queue[p.waiter.class]
+	q := &w.queue[p.waiter.rank]
 	p.prev, p.next = q.last, nil
-	if q.last == nil {
+	for p.prev != nil && p.prev.waiter.arrival > p.waiter.arrival {
+		p.prev, p.next = p.prev.prev, p.prev
+	}
+	if p.prev == nil {
 		q.first = p
 	} else {
-		q.last.next = p
+		p.prev.next = p
 	}
-	q.last = p
+	if p.next == nil {
+		q.last = p
+	} else {
+		p.next.prev = p
+	}
 	q.calls++
 	q.units = later(q.units, p.n)
 	if len(p.waiter.places) > 1 {
@@ -53,7 +79,7 @@ func (w *waiting) push(p *place) {
 }
 
 func (w *waiting) remove(p *place) {
-	q := &w.queue[p.waiter.class]
+	q := &w.queue[p.waiter.rank]
 	if p.prev == nil {
 		q.first = p.next
 	} else {
@@ -72,54 +98,52 @@ func (w *waiting) remove(p *place) {
 	}
 }
 
-// turns keeps the count that gives Background its turn.
-func (w *waiting) turns(left Priority) {
-	if left == Background || w.queue[Background].calls == 0 {
+// left notes that a call of the class left, and returns the one whose turn has
+// come by that, if any.
+func (w *waiting) left(class Priority) *waiter {
+	first := w.queue[background].first
+	if class == Background || first == nil {
 		w.streak = 0
-		return
+		return nil
 	}
-	w.streak++
-}
-
-func (w *waiting) backgroundsTurn() bool {
-	return w.streak >= fairTurn && w.queue[Background].first != nil
+	if w.streak++; w.streak < fairTurn {
+		return nil
+	}
+	w.streak = 0
+	return first.waiter
 }
 
 // first is the first place in order.
-func (w *waiting) first() *place {
-	if p := w.queue[Interactive].first; p != nil && !w.backgroundsTurn() {
-		return p
+func (w *waiting) first() *place { return w.from(promoted) }
+
+func (w *waiting) from(r rank) *place {
+	for ; r < ranks; r++ {
+		if p := w.queue[r].first; p != nil {
+			return p
+		}
 	}
-	return w.queue[Background].first
+	return nil
 }
 
 // after is the place that follows p in order.
 func (w *waiting) after(p *place) *place {
-	head := w.queue[Background].first
-	switch turn := w.backgroundsTurn(); {
-	case turn && p == head:
-		if q := w.queue[Interactive].first; q != nil {
-			return q
-		}
+	if p.next != nil {
 		return p.next
-	case p.next != nil || p.waiter.class == Background:
-		return p.next
-	case turn:
-		return head.next
 	}
-	return head
+	return w.from(p.waiter.rank + 1)
 }
 
 // ahead is how many units would leave before a newcomer of the class, if
 // everybody in the line leaves in order.
 func (w *waiting) ahead(class Priority) int64 {
-	fg, bg := &w.queue[Interactive], &w.queue[Background]
+	units := w.queue[promoted].units
+	fg, bg := &w.queue[interactive], &w.queue[background]
 	if class == Interactive {
 		turns := min((w.streak+fg.calls)/fairTurn, bg.calls)
-		return later(fg.units, portion(bg, turns))
+		return later(units, later(fg.units, portion(bg, turns)))
 	}
 	turns := min(fg.calls, max(0, fairTurn*(bg.calls+1)-w.streak))
-	return later(bg.units, portion(fg, turns))
+	return later(units, later(bg.units, portion(fg, turns)))
 }
 
 // portion is the units of so many calls of q, on average.
@@ -133,11 +157,13 @@ func portion(q *queue, calls int) int64 {
 // aheadBy is how many units are expected to leave before a newcomer of the
 // class and until an instant: those that wait for other lines are passed over.
 func (w *waiting) aheadBy(class Priority, by time.Time) (units int64) {
-	for c := Interactive; c <= class; c++ {
-		for p := w.queue[c].first; p != nil; p = p.next {
-			if !p.waiter.eta.After(by) {
-				units = later(units, p.n)
-			}
+	last := interactive
+	if class == Background {
+		last = background
+	}
+	for p := w.first(); p != nil && p.waiter.rank <= last; p = w.after(p) {
+		if !p.waiter.eta.After(by) {
+			units = later(units, p.n)
 		}
 	}
 	return units

@@ -17,8 +17,9 @@ type room struct {
 	id     uint64
 	joined atomic.Pointer[room] // where all have gone; set once, under both locks
 
-	mu    sync.Mutex
-	round uint64 // counts looks, see below
+	mu       sync.Mutex
+	round    uint64 // counts looks, see below
+	arrivals uint64 // counts those who had to wait
 }
 
 var roomID atomic.Uint64
@@ -66,6 +67,7 @@ func join(p, q *Pacer) {
 		if both {
 			b.joined.Store(a)
 			a.round = max(a.round, b.round)
+			a.arrivals = max(a.arrivals, b.arrivals)
 		}
 		b.mu.Unlock()
 		a.mu.Unlock()
@@ -87,52 +89,79 @@ type look struct {
 type verdict uint8
 
 const (
-	passedOver verdict = iota // two of its lines are not ready: others go first
+	passedOver verdict = iota // more than one of its lines is not ready: others go first
 	mayLeave                  // all its lines are ready, and stay so until it left
-	nextIn                    // only one of its lines is not ready: there nobody goes before it
+	nextIn                    // one of its lines is not ready: there nobody goes before it
 )
+
+// patience is how long a call lets others go first in a line that is ready for
+// it, even if that delays it. From then on they may only while it waits for
+// another line anyway: two busy keys could else starve a call that needs both.
+const patience = 5 * time.Second
 
 // judge says whether w may leave now.
 func (r *room) judge(w *waiter, now time.Time) verdict {
 	if w.seen == r.round {
 		return w.verdict
 	}
-	w.seen, w.verdict, w.missing = r.round, passedOver, nil
-	missing := 0
+	w.seen, w.verdict, w.missing, w.soon = r.round, passedOver, nil, never
+	patient := now.Sub(w.since) < patience
+	missing, soon := 0, int64(0)
 	for i := range w.places {
 		p := &w.places[i]
-		why, ok := r.ready(p, now)
+		wait, why, ok := r.ready(p, now)
 		if ok {
 			continue
 		}
-		w.why = why
-		w.missing = p.line
-		if missing++; missing > 1 {
+		w.why, w.missing = why, p.line
+		soon = max(soon, wait)
+		if missing++; missing > 1 && patient {
 			return passedOver
 		}
 	}
-	w.verdict = nextIn
-	if missing == 0 {
+	switch missing {
+	case 0:
 		w.verdict = mayLeave
+	case 1:
+		w.verdict = nextIn
+	}
+	if !patient {
+		w.soon = soon
 	}
 	return w.verdict
 }
 
-// ready tells whether p's line would let it leave now, and if not, why.
-func (r *room) ready(p *place, now time.Time) (why observe.Reason, ok bool) {
+// blocks tells whether p's waiter, which was judged, keeps those behind p from
+// leaving.
+func (p *place) blocks(now time.Time) bool {
+	w, l := p.waiter, p.line
+	switch {
+	case w.verdict == mayLeave, w.verdict == nextIn && w.missing == l:
+		return true
+	case w.soon == never:
+		return false
+	}
+	t := l.pacer.clock(now)
+	at, _ := l.soonest(t, 1, p.n)
+	return at-t > w.soon
+}
+
+// ready tells whether p's line would let it leave now, and if not, why, and
+// after how long it would.
+func (r *room) ready(p *place, now time.Time) (wait int64, why observe.Reason, ok bool) {
 	l := p.line
 	t := l.pacer.clock(now)
 	l.settle(t)
 	if at, why := l.soonest(t, 0, p.n); at > t {
-		return why, false
+		return at - t, why, false
 	}
 	if l.full() {
-		return observe.InFlight, false
+		return never, observe.InFlight, false
 	}
 	if l.turn != nil && l.turn != p.waiter || r.blocked(p, now) {
-		return observe.Pace, false
+		return never, observe.Pace, false
 	}
-	return "", true
+	return 0, "", true
 }
 
 // blocked tells whether somebody goes before p in its line.
@@ -147,10 +176,8 @@ func (r *room) blocked(p *place, now time.Time) bool {
 			return false
 		}
 		q.seen = r.round
-		v := r.judge(q.waiter, now)
-		if v == mayLeave || v == nextIn && q.waiter.missing == l {
-			l.shut = true
-		}
+		r.judge(q.waiter, now)
+		l.shut = q.blocks(now)
 		if l.at == q { // looking at q's other lines may have come back here
 			l.at = l.after(q)
 		}
@@ -166,8 +193,7 @@ func (r *room) wake(l *line, now time.Time) {
 	l.settle(t)
 	due := int64(never)
 	for p := l.first(); p != nil; p = l.after(p) {
-		v := r.judge(p.waiter, now)
-		if v == mayLeave {
+		if r.judge(p.waiter, now) == mayLeave {
 			p.waiter.call()
 			due = never
 			break
@@ -175,7 +201,10 @@ func (r *room) wake(l *line, now time.Time) {
 		if at, _ := l.soonest(t, 0, p.n); at > t {
 			due = min(due, at)
 		}
-		if v == nextIn && p.waiter.missing == l {
+		if p.blocks(now) {
+			if p.waiter.missing != l { // to look again, should that line be late
+				due = min(due, later(t, later(p.waiter.soon, 1)))
+			}
 			break
 		}
 	}

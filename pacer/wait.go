@@ -11,22 +11,25 @@ import (
 // runs and may leave: nobody takes them for it ahead of time, so however late
 // it wakes, what leaves is what was due.
 type waiter struct {
-	places []place
-	one    [1]place
-	class  Priority
-	since  time.Time
-	until  time.Time     // since and MaxWait; zero: unbounded
-	end    time.Time     // of its context; zero: none
-	eta    time.Time     // when it may leave, as expected at since
-	ready  chan struct{} // somebody thinks that it may leave, or refused it
-	why    observe.Reason
+	places  []place
+	one     [1]place
+	class   Priority
+	rank    rank   // of class, or promoted
+	arrival uint64 // in the room
+	since   time.Time
+	until   time.Time     // since and MaxWait; zero: unbounded
+	end     time.Time     // of its context; zero: none
+	eta     time.Time     // when it may leave, as expected at since
+	ready   chan struct{} // somebody thinks that it may leave, or refused it
+	why     observe.Reason
 
 	refused error // by a hold or a rate that came while it waited: it is out of its lines
 	granted bool  // by the stores of its shared lines
 
-	seen    uint64 // the round of verdict and missing
+	seen    uint64 // the round of what follows
 	verdict verdict
-	missing *line
+	missing *line // one that is not ready
+	soon    int64 // out of patience: the time until all are ready; else never
 }
 
 // claim adds a claim. Two keys may share a line, if keys overflow.
@@ -58,6 +61,11 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 		return nil, err
 	}
 	w.ready = make(chan struct{}, 1)
+	if w.rank = interactive; w.class == Background {
+		w.rank = background
+	}
+	r.arrivals++
+	w.arrival = r.arrivals
 	for i := range w.places {
 		p := &w.places[i]
 		p.waiter = w
@@ -111,8 +119,13 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 	}
 }
 
+// relock locks the room for one that slept, or was away.
 func (w *waiter) relock() (*room, time.Time) {
-	r := w.places[0].line.pacer.lock()
+	p := w.places[0].line.pacer
+	if p.lag != nil {
+		p.lag()
+	}
+	r := p.lock()
 	return r, time.Now()
 }
 
@@ -191,9 +204,14 @@ func (w *waiter) expires() bool {
 func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
 	for i := range w.places {
 		p := &w.places[i]
-		p.line.take(p.line.pacer.clock(now), p.n, w.class)
+		p.line.take(p.line.pacer.clock(now), p.n)
 	}
 	w.quit(r, now)
+	for i := range w.places {
+		if next := w.places[i].line.left(w.class); next != nil {
+			next.promote(r, now)
+		}
+	}
 	r.mu.Unlock()
 	if h := observe.From(ctx); h != nil && h.Paced != nil {
 		wait := now.Sub(w.since)
@@ -205,6 +223,20 @@ func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
 		}
 	}
 	return w.release()
+}
+
+// promote puts w before all Interactive calls, in all its lines.
+func (w *waiter) promote(r *room, now time.Time) {
+	for i := range w.places {
+		w.places[i].line.remove(&w.places[i])
+	}
+	w.rank = promoted
+	for i := range w.places {
+		w.places[i].line.push(&w.places[i])
+	}
+	for i := range w.places {
+		r.wake(w.places[i].line, now)
+	}
 }
 
 // giveUp ends the wait with err. It unlocks the room.
