@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,11 +68,15 @@ func openJob(jobs, name string, list []byte, to string, naive bool) (*job, error
 		return nil, err
 	}
 	sum := sha256.Sum256(list)
-	if err := j.claim(facts{List: hex.EncodeToString(sum[:]), To: to, Naive: naive}); err != nil {
+	err = j.claim(facts{List: hex.EncodeToString(sum[:]), To: to, Naive: naive})
+	if err == nil {
+		j.log, err = journal.Open(filepath.Join(j.dir, "done.jsonl"), true, func(o outcome) { j.done[o.Row] = o })
+	}
+	if err != nil {
+		j.held.Close()
 		return nil, err
 	}
-	j.log, err = journal.Open(filepath.Join(j.dir, "done.jsonl"), true, func(o outcome) { j.done[o.Row] = o })
-	return j, err
+	return j, nil
 }
 
 func (j *job) close() {
@@ -130,16 +135,11 @@ func (j *job) pending(rows []row) (left []row) {
 	return left
 }
 
-// rejected is how many rows the provider will not have.
-func (j *job) rejected() (n int) {
+// outcomes are the rows that are done.
+func (j *job) outcomes() map[int]outcome {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, o := range j.done {
-		if o.Rejected != "" {
-			n++
-		}
-	}
-	return n
+	return maps.Clone(j.done)
 }
 
 func (j *job) providerDir() string { return filepath.Join(j.dir, "provider") }

@@ -28,7 +28,7 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.job, "job", "", "`NAME` under which to begin or to go on; without it, a fresh one")
 	f.StringVar(&o.jobs, "jobs", jobsDir(), "`DIR` where jobs are kept")
 	f.BoolVar(&o.naive, "naive", false, "send without manners: http.Client and immediate retries")
-	f.IntVar(&o.workers, "workers", 32, "how many calls at once")
+	f.IntVar(&o.workers, "workers", 24, "how many calls at once")
 	f.Int64Var(&o.quota, "quota", 10_000, "how many `segments` a day")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which calls the provider fails")
 	f.DurationVar(&o.idle, "idle", time.Minute, "how long the provider waits for a sender to come back")

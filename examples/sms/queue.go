@@ -5,17 +5,19 @@ import (
 	"sync"
 )
 
-// queue holds the rows that are still to be sent, and who of the senders is
-// next. A sender number may send once a second while the account may ten times,
-// so it matters whose row a worker takes up: of those with the fewest calls
-// under way, the sender that has most left to do. A slow one then keeps no
-// worker from the others, and the longest list does not end last.
+// queue holds the rows that are still to be sent, and says whose is next. A
+// sender number may send once a second while the account may ten times, so it
+// matters whose row a worker takes up: of the sender that has the most to do for
+// each of its calls under way. All then end at about the same time. None may
+// have more than a share of the workers, so that a slow one stops no other.
 type queue struct {
+	share int // of the workers, for one sender
+
 	mu      sync.Mutex
 	senders []*line // in the order of the list
 	of      map[string]*line
 	open    int           // rows that are waiting or taken
-	changed chan struct{} // closed when a row came back or the last one is done
+	changed chan struct{} // closed when a row came back or is done
 }
 
 type line struct {
@@ -23,8 +25,8 @@ type line struct {
 	taken   int
 }
 
-func newQueue(rows []row) *queue {
-	q := &queue{of: map[string]*line{}, changed: make(chan struct{})}
+func newQueue(rows []row, workers int) *queue {
+	q := &queue{share: max(1, workers/4), of: map[string]*line{}, changed: make(chan struct{})}
 	for _, r := range rows {
 		q.line(r).waiting = append(q.line(r).waiting, r)
 	}
@@ -32,8 +34,8 @@ func newQueue(rows []row) *queue {
 	return q
 }
 
-// take returns the next row, waiting if all that are left are taken. It returns
-// false when none is left or ctx ended.
+// take returns the next row, and waits if none may be taken now. It returns false
+// when none is left or ctx ended.
 func (q *queue) take(ctx context.Context) (row, bool) {
 	for ctx.Err() == nil {
 		r, found, changed := q.pick()
@@ -54,9 +56,10 @@ func (q *queue) pick() (r row, found bool, changed chan struct{}) {
 	defer q.mu.Unlock()
 	var best *line
 	for _, l := range q.senders {
-		switch {
-		case len(l.waiting) == 0:
-		case best == nil, l.taken < best.taken, l.taken == best.taken && len(l.waiting) > len(best.waiting):
+		if len(l.waiting) == 0 || l.taken == q.share {
+			continue
+		}
+		if best == nil || len(l.waiting)*(best.taken+1) > len(best.waiting)*(l.taken+1) {
 			best = l
 		}
 	}
@@ -77,9 +80,8 @@ func (q *queue) done(r row) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.line(r).taken--
-	if q.open--; q.open == 0 {
-		q.wake()
-	}
+	q.open--
+	q.wake() // its sender has a place again, or all is done
 }
 
 // back puts a row whose call failed at the end of its sender's line.

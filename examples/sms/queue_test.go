@@ -23,16 +23,16 @@ func rowsOf(senders string) (rows []row) {
 
 func TestQueueTakesTurns(t *testing.T) {
 	ctx := t.Context()
-	q := newQueue(rowsOf("aaaabbbc"))
+	q := newQueue(rowsOf("aaaaaabbbc"), 32)
 	order := ""
 	taken := map[string][]row{}
-	for range 8 {
+	for range 10 {
 		r, ok := q.take(ctx)
 		assert.True(t, ok)
 		order += r.From
 		taken[r.From] = append(taken[r.From], r)
 	}
-	assert.Equal(t, "abcababa", order, "of those with the fewest taken, who has most to do")
+	assert.Equal(t, "abaabcaaba", order, "who has the most to do for each call under way")
 	for _, rows := range taken {
 		for i := 1; i < len(rows); i++ {
 			assert.Less(t, rows[i-1].N, rows[i].N, "of one sender, in the order of the list")
@@ -42,7 +42,7 @@ func TestQueueTakesTurns(t *testing.T) {
 
 func TestSlowSenderKeepsNoWorkerFromOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(rowsOf("sssssssssssssssssssabcdefgh"))
+		q := newQueue(rowsOf("sssssssssssssssssssabcdefgh"), 4)
 		var mu sync.Mutex
 		var quick []time.Duration
 		begin := time.Now()
@@ -77,7 +77,7 @@ func TestSlowSenderKeepsNoWorkerFromOthers(t *testing.T) {
 func TestFailedRowsGoRoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rows := rowsOf("abcab")
-		q := newQueue(rows)
+		q := newQueue(rows, 12)
 		var mu sync.Mutex
 		tries := map[int]int{}
 		var all sync.WaitGroup
@@ -109,13 +109,13 @@ func TestFailedRowsGoRoundAgain(t *testing.T) {
 func TestQueueEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		q := newQueue(rowsOf("a"))
+		q := newQueue(rowsOf("a"), 4)
 		_, ok := q.take(ctx)
 		assert.True(t, ok)
 		go func() { time.Sleep(time.Second); cancel() }()
 		_, ok = q.take(ctx) // the one row is taken, and may come back
 		assert.False(t, ok)
 	})
-	_, ok := newQueue(nil).take(t.Context())
+	_, ok := newQueue(nil, 4).take(t.Context())
 	assert.False(t, ok)
 }

@@ -40,19 +40,21 @@ const (
 
 // politely is the client of this example: what one has to know of the provider,
 // said once.
-func politely(base http.RoundTripper, store quota.Store, perDay int64, w *watch) *polite.Transport {
+func politely(base http.RoundTripper, store quota.Store, perDay int64, known bool, w *watch) *polite.Transport {
 	t := polite.NewTransport(base)
 	t.Account = func(*http.Request) string { return account }
-	t.Keys = &idempotency.Keys{}                                                 // the provider knows keys, so that a repeat is safe
-	t.Retry = &retry.Policy{AttemptTimeout: 10 * time.Second, OutlastOpen: true} // a batch has time
-	t.Pacer = nil                                                                // both limits are known, and a 503 here says nothing about pace
+	t.Keys = &idempotency.Keys{} // the provider knows keys, so a repeat is safe
+	t.Retry = &retry.Policy{AttemptTimeout: 10 * time.Second, OutlastOpen: true}
+	if known {
+		t.Pacer = nil // nothing to learn: its limits are those of the lanes, and its 503 says nothing about pace
+	}
 	t.Lanes = []polite.Lane{
 		{Pacer: &pacer.Pacer{Rate: accountRate, Burst: accountBurst}, Limits: []string{"account"}},
 		{Pacer: &pacer.Pacer{Rate: senderRate, Burst: senderBurst}, Limits: []string{"sender"}, Key: senderOf},
 	}
 	t.Quotas = []*quota.Quota{{
-		Name: "segments", Limit: perDay, Period: quota.Day,
-		Cost: segmentsOf, Actual: segmentsBilled, Store: store,
+		Name: "segments", Limit: perDay, Period: quota.Day, Store: store,
+		Cost: segmentsOf, Actual: segmentsBilled,
 	}}
 	t.Hooks = w.hooks()
 	return t
@@ -71,7 +73,9 @@ type sender struct {
 func (s *sender) run(ctx context.Context, workers int) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	impatient := time.AfterFunc(patience, func() { stop(fmt.Errorf("nothing was accepted for %v", patience)) })
+	impatient := time.AfterFunc(patience, func() {
+		stop(fmt.Errorf("nothing was accepted for %v; --job %s goes on with it; last: %s", patience, s.job.name, s.watch.counts().last))
+	})
 	defer impatient.Stop()
 	var all sync.WaitGroup
 	for range workers {
@@ -102,8 +106,8 @@ func (s *sender) run(ctx context.Context, workers int) error {
 
 // send makes one call for a row. If it is not done it stays pending; an error
 // means that the others would fare no better.
-func (s *sender) send(ctx context.Context, r row) (done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
+func (s *sender) send(whole context.Context, r row) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(whole, callWithin)
 	defer cancel()
 	ctx = withDelivery(ctx, &delivery{sender: r.From, segments: r.Segments})
 	// The same key in every run: an answer that was lost to a crash is found again.
@@ -119,7 +123,9 @@ func (s *sender) send(ctx context.Context, r row) (done bool, err error) {
 		if errors.As(err, &store) {
 			return false, err
 		}
-		s.watch.failed(err.Error())
+		if whole.Err() == nil {
+			s.watch.failed(err.Error())
+		}
 		return false, nil
 	}
 	defer resp.Body.Close()

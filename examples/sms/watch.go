@@ -14,7 +14,7 @@ import (
 type watch struct {
 	mu    sync.Mutex
 	now   counts
-	waits map[string]*wait
+	waits map[observe.Reason]*wait
 }
 
 // counts are of rows but for tries and refused.
@@ -28,23 +28,21 @@ type counts struct {
 
 // wait is one reason to wait.
 type wait struct {
-	reason string
+	reason observe.Reason
 	n      int
 	total  time.Duration
 	most   time.Duration
 }
 
-func newWatch() *watch { return &watch{waits: map[string]*wait{}} }
+func newWatch() *watch { return &watch{waits: map[observe.Reason]*wait{}} }
 
 func (w *watch) hooks() *observe.Hooks {
 	return &observe.Hooks{
 		Attempted: func(ctx context.Context, _ observe.Attempt) { deliveryOf(ctx).tries.Add(1) },
 		Paced: func(_ context.Context, p observe.Paced) {
-			whose := " of a sender"
-			if p.Key == account {
-				whose = " of the account"
+			if p.Key != account { // it waited for all paces at once, of which one is the sender's
+				w.waited(p.Reason, p.Wait)
 			}
-			w.waited(string(p.Reason)+whose, p.Wait)
 		},
 		Answered: func(_ context.Context, a observe.Answer) {
 			if a.Status == 429 {
@@ -53,7 +51,7 @@ func (w *watch) hooks() *observe.Hooks {
 		},
 		Retried: func(_ context.Context, r observe.Retry) {
 			w.count(func(c *counts) { c.repeated++ })
-			w.waited(string(r.Reason)+" before another try", r.Wait)
+			w.waited(r.Reason, r.Wait)
 		},
 	}
 }
@@ -71,7 +69,7 @@ func (w *watch) count(change func(*counts)) {
 	change(&w.now)
 }
 
-func (w *watch) waited(reason string, d time.Duration) {
+func (w *watch) waited(reason observe.Reason, d time.Duration) {
 	if d <= 0 {
 		return
 	}

@@ -25,11 +25,11 @@ func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) 
 	}
 	defer store.Close()
 	w, pending := newWatch(), j.pending(rows)
-	t := politely(connections(o.workers), store, o.quota, w)
+	t := politely(connections(o.workers), store, o.quota, to.child != nil, w)
 	if len(pending) < len(rows) {
-		coolDown(t, pending)
+		coolDown(t)
 	}
-	s := &sender{job: j, url: to.messages, client: &http.Client{Transport: t}, queue: newQueue(pending), watch: w}
+	s := &sender{job: j, url: to.messages, client: &http.Client{Transport: t}, queue: newQueue(pending, o.workers), watch: w}
 
 	stop := show(out, len(rows)-len(pending), len(rows), w)
 	begin := time.Now()
@@ -43,17 +43,22 @@ func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) 
 		to.stop()
 	}
 
-	tab := table{out}
-	sums, m, err := j.report(tab, to, rows)
+	sums, m, err := j.sums(to, rows)
 	if err != nil {
 		return err
 	}
-	tab.quota(ctx, t.Quotas[0])
+	tab := table{out}
 	tab.gap()
-	tab.waits(w.reasons())
-	if to.child == nil {
+	tab.sums(sums)
+	tab.quota(t.Quotas[0])
+	tab.gap()
+	if to.child != nil {
+		tab.attempts(m)
+	} else {
 		tab.line("429s met", w.counts().refused, "")
 	}
+	tab.gap()
+	tab.waits(w.reasons())
 	tab.gap()
 	tab.time(took, m)
 	switch {
@@ -61,7 +66,7 @@ func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) 
 		return failed
 	case sums.lost > 0, sums.twice > 0:
 		return errors.New("the ledger shows messages that were lost or delivered twice")
-	case j.rejected() > 0:
+	case sums.rejected > 0:
 		return errors.New("the provider has rejected messages")
 	}
 	return nil
@@ -76,10 +81,10 @@ func (j *job) naive(ctx context.Context, o options, rows []row, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	base, w := connections(o.workers), newWatch()
+	base, w := connections(1), newWatch()
 	stop := show(out, 0, len(rows), w)
 	begin := time.Now()
-	naively(ctx, base, to.messages, rows, o.workers, w)
+	naively(ctx, base, to.messages, rows, w)
 	took := time.Since(begin)
 	stop()
 	base.CloseIdleConnections()
@@ -90,11 +95,15 @@ func (j *job) naive(ctx context.Context, o options, rows []row, out io.Writer) e
 		}
 	}
 
-	tab := table{out}
-	_, m, err := j.report(tab, to, rows)
+	sums, m, err := j.sums(to, rows)
 	if err != nil {
 		return err
 	}
+	tab := table{out}
+	tab.gap()
+	tab.sums(sums)
+	tab.gap()
+	tab.attempts(m)
 	tab.gap()
 	tab.time(took, m)
 	return nil
@@ -125,15 +134,11 @@ func (t target) stop() {
 	}
 }
 
-// report writes what the provider's ledger says of the job, and what it met in
-// this run; of a provider that is not ours, what was accepted.
-func (j *job) report(t table, to target, rows []row) (s sums, m met, err error) {
-	t.gap()
-	pending, rejected := len(j.pending(rows)), j.rejected()
+// sums reads what became of the rows, from the ledger of the provider if it is
+// ours, and what it met in this run.
+func (j *job) sums(to target, rows []row) (s sums, m met, err error) {
 	if to.child == nil {
-		t.line("accepted", len(rows)-pending-rejected, "of %d", len(rows))
-		t.rest(pending, rejected)
-		return s, m, nil
+		return add(rows, nil, j.outcomes()), m, nil
 	}
 	ledger, err := provider.Ledger(j.providerDir())
 	if err != nil {
@@ -143,20 +148,18 @@ func (j *job) report(t table, to target, rows []row) (s sums, m met, err error) 
 	if err != nil {
 		return s, m, err
 	}
-	s, m = add(rows, ledger, pending, rejected), count(attempts[to.before:])
-	t.sums(s, len(rows), pending, rejected)
-	t.gap()
-	t.attempts(m, count(attempts).attempts)
-	return s, m, nil
+	if ledger == nil {
+		ledger = []provider.Delivery{}
+	}
+	m = count(attempts[to.before:])
+	m.before = count(attempts[:to.before]).attempts
+	return add(rows, ledger, j.outcomes()), m, nil
 }
 
-// coolDown takes the bursts away: a run that goes on where another was stopped
-// does not know how much of them that one had used.
-func coolDown(t *polite.Transport, rows []row) {
-	for _, r := range rows {
-		t.Lanes[1].Pacer.Hold(r.From, time.Now())
-	}
-	t.Lanes[0].Pacer.Hold(account, time.Now())
+// coolDown takes the burst away: a run that goes on where another was stopped
+// does not know how much of it that one had used.
+func coolDown(t *polite.Transport) {
+	t.Lanes[0].Pacer.Hold(account, time.Now().Add(100*time.Millisecond))
 }
 
 // connections are as many as workers, and kept.
