@@ -13,7 +13,11 @@ func TestOnChangeMayUseTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b *Breaker
 		var got []string
+		inside := false
 		b = exact(&Breaker{Failures: 1, OnChange: func(key string, from, to State) {
+			require.False(t, inside, "told of a change within another")
+			inside = true
+			defer func() { inside = false }()
 			got = append(got, fmt.Sprint(key, " ", from, ">", to))
 			b.Open(key, time.Time{})
 			b.Stats()
