@@ -26,13 +26,12 @@ type Attempt struct {
 	OpenFor        time.Duration      // if an open circuit refused it: how long it stays open; also found by the error's OpenFor()
 
 	// When it left and when its answer was there. A Sender that has read the
-	// clock may set them, Started right before RoundTrip, which spares readings;
-	// zero: not known.
+	// clock may set them, Started right before RoundTrip and Ended right after
+	// it, which spares readings; zero: not known.
 	Started, Ended time.Time
 
 	call *Call
 	sent bool
-	open bool
 }
 
 // RoundTrip sends the attempt by base: with the body rewound, AttemptTimeout
@@ -88,12 +87,9 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 // event names the attempt to hooks.
 func (a *Attempt) event() observe.Attempt {
 	r := a.call.Request
-	e := observe.Attempt{Method: r.Method, Host: a.call.Origin, N: a.N}
+	e := observe.Attempt{Method: r.Method, Host: a.call.origin(), N: a.N}
 	if e.Method == "" {
 		e.Method = http.MethodGet
-	}
-	if e.Host == "" {
-		e.Host = observe.Host(r)
 	}
 	return e
 }

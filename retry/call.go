@@ -242,10 +242,14 @@ func (c *Call) key() string {
 	if key := c.policy.Key; key != nil {
 		return key(c.Request)
 	}
-	if c.Origin == "" {
-		c.Origin = c.State.origins.Of(c.Request.URL)
+	return c.origin()
+}
+
+func (c *Call) origin() string {
+	if c.Origin != "" {
+		return c.Origin
 	}
-	return c.Origin
+	return c.State.origins.Of(c.Request.URL)
 }
 
 // settle counts an answer for the budget.
@@ -254,12 +258,9 @@ func (c *Call) settle(success bool) {
 	if b == NoBudget {
 		return
 	}
-	a := &c.attempt
-	now := a.Ended
+	now := c.attempt.Ended
 	if now.IsZero() {
-		if now = a.Started; now.IsZero() {
-			now = c.State.now()
-		}
+		now = c.State.now()
 	}
 	switch {
 	case c.sent == 1:

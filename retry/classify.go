@@ -28,7 +28,7 @@ func kindOfStatus(r *http.Response) kind {
 	}
 	if yes, no := advice(r.Header); no && k != final {
 		return turnedOff
-	} else if yes && k == final {
+	} else if yes && (k == final || k == conflict) {
 		return transient
 	}
 	return k
@@ -126,7 +126,8 @@ func hasEnded(r *http.Request) bool {
 		return true
 	}
 	select {
-	case <-r.Cancel: //nolint:staticcheck // deprecated, yet callers that use it mean it
+	//lint:ignore SA1019 Deprecated, yet whoever uses it means it.
+	case <-r.Cancel:
 		return true
 	default:
 		return false

@@ -59,11 +59,12 @@
 // # Who pays
 //
 // Backoff changes when retries come; only a [Budget] changes how many. Each
-// Transport has one per host: an outage settles at 1.1 times the load or less,
-// and at 10 % failures 98 % of calls and more still succeed. The worst that each
-// setting allows, in attempts a call during a long outage:
+// Transport has one for each host: a long outage leaves one retry in 10 s, a
+// provider that fails half of the time gets 1.1 times the load, and at 10 %
+// failures 98 % of calls and more still succeed. The worst that each setting
+// allows during a long outage, in attempts a call:
 //
-//	the budget            1.1, and 1.0 for a busy client
+//	the budget            1.1 at a call a second, less with more
 //	NoBudget              MaxAttempts (4)
 //	NoBudget in L layers  MaxAttempts to the power of L
 //

@@ -54,8 +54,8 @@ type Policy struct {
 	// Check overrides the table in the package comment for one attempt. It
 	// cannot allow what is never done: send a body that cannot be rewound, go
 	// on after the caller's context ended, exceed MaxAttempts, a deadline or
-	// the budget. It must not keep the Attempt, nor read or close its
-	// Response's body. Nil: the table.
+	// the budget. It must not keep the Attempt, and what it reads of its
+	// Response's body it must put back in front of it. Nil: the table.
 	Check func(*Attempt) Verdict
 }
 

@@ -30,7 +30,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.Vouched = hasKey(r.Header)
 	c.Sender = (*plain)(t)
 	resp, _, err := Do(c)
-	c.Request, c.Policy, c.State, c.Sender, c.Origin = nil, nil, nil, nil, ""
+	c.Request, c.Policy, c.State, c.Sender = nil, nil, nil, nil
 	calls.Put(c)
 	return resp, err
 }
