@@ -10,7 +10,6 @@ import (
 type counts struct {
 	first  float64
 	window time.Duration // of the first, by its own w or that of its equal
-	widest time.Duration // of all
 }
 
 // readCounts reads 100, "100", 100;w=60, 10, 10;w=1, 50;w=60 or 150/15m.
@@ -22,7 +21,7 @@ func readCounts(s string) counts {
 	if members, ok := readList(trim(s), space[:0]); ok && len(members) > 0 {
 		if members[0].value.kind == sfInteger {
 			v := counts{first: float64(members[0].value.num)}
-			v.window, v.widest = windowAmong(v.first, members)
+			v.window = windowAmong(v.first, members)
 			if v.first < 0 {
 				v.first = Unknown
 			}
@@ -39,15 +38,21 @@ func readCounts(s string) counts {
 		if !ok || span == 0 {
 			return counts{first: Unknown}
 		}
-		return counts{first: v, window: span, widest: span}
+		return counts{first: v, window: span}
 	}
 	return counts{first: v}
 }
 
 // windowAmong finds the window of a quota among policies such as 100;w=60 or
-// "default";q=100;w=60, and the widest of them.
-func windowAmong(quota float64, policies []sfMember) (window, widest time.Duration) {
+// "default";q=100;w=60; zero if it is not there.
+func windowAmong(quota float64, policies []sfMember) time.Duration {
+	if quota < 0 {
+		return 0
+	}
 	for _, m := range policies {
+		if quotaOf(m) != quota {
+			continue
+		}
 		w, ok := m.param("w")
 		if !ok {
 			w, ok = m.param("window") // draft-polli-00
@@ -55,16 +60,11 @@ func windowAmong(quota float64, policies []sfMember) (window, widest time.Durati
 		if !ok || w.kind != sfInteger || w.num <= 0 {
 			continue
 		}
-		d, ok := number{whole: uint64(w.num)}.times(time.Second)
-		if !ok {
-			continue
-		}
-		widest = max(widest, d)
-		if n := quotaOf(m); window == 0 && quota >= 0 && n == quota {
-			window = d
+		if d, ok := (number{whole: uint64(w.num)}).times(time.Second); ok {
+			return d
 		}
 	}
-	return window, widest
+	return 0
 }
 
 // quotaOf is what a policy allows.
@@ -80,11 +80,11 @@ func quotaOf(m sfMember) float64 {
 }
 
 // windowFor is windowAmong for a policy field that is not the drafts' own.
-func windowFor(quota float64, s string) (window, widest time.Duration) {
+func windowFor(quota float64, s string) time.Duration {
 	var space [8]sfMember
 	members, ok := readList(trim(s), space[:0])
 	if !ok {
-		return 0, 0
+		return 0
 	}
 	return windowAmong(quota, members)
 }
@@ -125,7 +125,7 @@ func (l *ledger) parallel(g *group, fields []field, c *clock) bool {
 		if !hasLeft {
 			m.Remaining = max(0, quotas[i]-used[i])
 		}
-		if w, _ := windowFor(m.Quota, g.text(fields, rolePolicy)); w > 0 {
+		if w := windowFor(m.Quota, g.text(fields, rolePolicy)); w > 0 {
 			m.Window = w
 		}
 		source := ""

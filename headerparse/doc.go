@@ -45,8 +45,28 @@
 // that it does not matter how wrong the client's clock is; without a Date it is
 // compared with now, and one that was over five minutes ago tells nothing,
 // for then one of the clocks is wrong. A name that ends in -Ms or in
-// -Reset-After beats the number. Seconds that do not fit into the limit's own
-// window, and would as milliseconds, are milliseconds.
+// -Reset-After beats the number. Seconds that do not fit into the window that
+// X-RateLimit-Window or a field like it tells, and would as milliseconds, are
+// milliseconds.
+//
+// So one rule reads what services mean by one name, and by many:
+//
+//	seconds since 1970     X-RateLimit-Reset       GitHub, Auth0, SendGrid, Laravel, httprate
+//	                       X-Rate-Limit-Reset      X, Okta, Mapbox
+//	                       RateLimit-Reset         GitLab, DigitalOcean, Hetzner, Twitch
+//	                       Retry-After             Cloud Foundry
+//	milliseconds since     X-RateLimit-Reset       LaunchDarkly, OpenRouter, Rocket.Chat
+//	                       …-Requests-Reset        Linear
+//	seconds to wait        RateLimit-Reset         Kong, PagerDuty, Zendesk, express, tollbooth
+//	                       X-RateLimit-Reset       Reddit, Datadog, Envoy, Fastify, APISIX
+//	                       …-Requests-Reset        RapidAPI, up to a month
+//	milliseconds to wait   X-Rate-Limit-Time-Reset-Ms, Retry-After-Ms     BigCommerce, Azure
+//	                       Gw-Ratelimit-Reset      KuCoin, by the table
+//	a duration             X-RateLimit-Reset-Tokens: 6m0s    OpenAI, Groq
+//	                       X-Retry-In: 30s         Traefik
+//	a date                 HTTP-date: Flask-Limiter, ACME; ISO 8601: Anthropic, Vimeo,
+//	                       Jira, Zoom; RFC 1123 with UTC: go-limiter; Date.toString: lemlist
+//	counters, no reset     Shopify, HubSpot, Trello, Docker Hub, Strava, Riot, Heroku
 //
 // Numbers are digits, with a fraction if any, and may be quoted. 1e3, 0x10, +5,
 // -1, NaN and "120 seconds" are not numbers; a minus means that there is no

@@ -15,7 +15,7 @@ type group struct {
 	Limit
 	source  string        // the field that tells Reset
 	seconds float64       // Reset as the plain number that it was
-	widest  time.Duration // the longest window that is told for this limit
+	span    time.Duration // Window, if a field of its own tells it
 	gone    bool          // part of another group now
 }
 
@@ -79,20 +79,18 @@ func (g *group) count(fields []field, c *clock, declared []sfMember) {
 	}
 	g.name(fields)
 
-	fromPolicy, widest := windowFor(g.Quota, g.text(fields, rolePolicy))
-	g.widest = max(quota.widest, widest)
-	var fromDeclared time.Duration
+	g.span = g.windowField(fields)
+	var declaredFor time.Duration
 	if g.ietf() && g.limit == "" {
-		fromDeclared, widest = windowAmong(g.Quota, declared)
-		g.widest = max(g.widest, widest)
+		declaredFor = windowAmong(g.Quota, declared)
 	}
 	for _, w := range [...]time.Duration{
-		g.windowField(fields), quota.window, left.window, fromPolicy, fromDeclared, windowOf(g.limit), g.row.window,
+		g.span, quota.window, left.window, windowFor(g.Quota, g.text(fields, rolePolicy)), declaredFor, windowOf(g.limit), g.row.window,
 	} {
-		if w > 0 && g.Window < 0 {
+		if w > 0 {
 			g.Window = w
+			break
 		}
-		g.widest = max(g.widest, w)
 	}
 	g.when(fields, c)
 }
@@ -170,11 +168,13 @@ func (g *group) windowField(fields []field) time.Duration {
 
 // settle decides in which unit the reset was. Seconds, unless that is longer
 // than the window and milliseconds are not: a limit resets within its window.
+// Windows in a name or a policy are no measure, for the reset that stands
+// beside them may be that of a wider limit.
 func (g *group) settle() {
-	if g.Reset < 0 || g.seconds < 0 || g.widest <= 0 {
+	if g.Reset < 0 || g.seconds < 0 || g.span <= 0 {
 		return
 	}
-	longest := 1.05 * g.widest.Seconds()
+	longest := 1.05 * g.span.Seconds()
 	if g.seconds > longest && g.seconds/1000 <= longest {
 		g.Reset /= 1000
 		g.seconds = Unknown
@@ -189,11 +189,6 @@ func share(groups []group) {
 		if !lone.alone() {
 			continue
 		}
-		for j := range groups {
-			if g := &groups[j]; g.beside(lone) {
-				lone.widest = max(lone.widest, g.widest)
-			}
-		}
 		lone.settle() // in one unit for all of them
 		for j := range groups {
 			g := &groups[j]
@@ -206,7 +201,6 @@ func share(groups []group) {
 			}
 			if g.Window < 0 && lone.Window > 0 {
 				g.Window = lone.Window
-				g.widest = max(g.widest, g.Window)
 			}
 		}
 	}

@@ -154,7 +154,7 @@ func (l *ledger) dictionary(members, declared []sfMember, source string, c *cloc
 			}
 		}
 	}
-	if w, _ := windowAmong(limit.Quota, declared); w > 0 {
+	if w := windowAmong(limit.Quota, declared); w > 0 {
 		limit.Window = w
 	}
 	l.add(limit, source, true)

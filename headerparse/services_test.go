@@ -98,7 +98,9 @@ func TestServices(t *testing.T) {
 		{"Sentry API, concurrent calls", 200, []string{"X-Sentry-Rate-Limit-ConcurrentLimit: 25", "X-Sentry-Rate-Limit-ConcurrentRemaining: 24"}, "nothing | concurrent 24/25"},
 		{"Jira, near the limit, a reset alone", 429, []string{"X-RateLimit-NearLimit: true", "X-RateLimit-Reset: 5"}, "5s X-Ratelimit-Reset by 0 | ?/? reset 5s"},
 
-		{"one reset in milliseconds for two windows", 429, []string{"X-RateLimit-Remaining-Second: 0", "X-RateLimit-Remaining-Minute: 4", "X-RateLimit-Reset: 45000"}, "45s X-Ratelimit-Reset by 1 | minute 4/? reset 45s window 1m0s | second 0/? reset 45s window 1s"},
+		{"one reset in milliseconds for two limits", 429, []string{"X-RateLimit-Global-Remaining: 0", "X-RateLimit-Route-Remaining: 4", "X-RateLimit-Reset: 45000", "X-RateLimit-Window: 60"}, "45s X-Ratelimit-Reset by 0 | global 0/? reset 45s window 1m0s | route 4/? reset 45s window 1m0s"},
+		{"a window in a name is no measure of a reset", 429, []string{"X-Contentful-RateLimit-Second-Remaining: 0", "X-Contentful-RateLimit-Reset: 42"}, "42s X-Contentful-Ratelimit-Reset by 0 | second 0/? reset 42s window 1s"},
+		{"nor is one in a policy", 429, []string{"RateLimit-Limit: 10, 10;w=1", "RateLimit-Remaining: 0", "RateLimit-Reset: 42"}, "42s Ratelimit-Reset by 0 | 0/10 reset 42s window 1s"},
 		{"a reset over the window in either unit", 429, []string{"X-RateLimit-Window: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 100000"}, "27h46m40s X-Ratelimit-Reset by 0 | 0/? reset 27h46m40s window 1m0s"},
 		{"the window of the quota in force", 200, []string{"X-RateLimit-Limit: 10, 50;w=60, 10;w=1", "X-RateLimit-Remaining: 9"}, "nothing | 9/10 window 1s"},
 		{"a name of two words", 429, []string{"X-RateLimit-Remaining-Quota: 0", "X-RateLimit-Max-Limit: 9", "X-RateLimit-Next-Reset: 5"}, "5s X-Ratelimit-Next-Reset by 0 | 0/9 reset 5s"},
