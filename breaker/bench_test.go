@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
-)
 
-const someHost = "https://api.example.com:443"
+	"github.com/stretchr/testify/require"
+)
 
 func BenchmarkClosed(b *testing.B) {
 	for _, bc := range []struct {
@@ -22,10 +22,10 @@ func BenchmarkClosed(b *testing.B) {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, open := bc.br.Open(someHost, bc.now); open {
+				if _, open := bc.br.Open(host, bc.now); open {
 					b.Fatal("open")
 				}
-				p, err := bc.br.Enter(someHost, bc.now)
+				p, err := bc.br.Enter(host, bc.now)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -37,7 +37,7 @@ func BenchmarkClosed(b *testing.B) {
 		b.ReportAllocs()
 		var br Breaker
 		for b.Loop() {
-			done, err := br.Acquire(someHost)
+			done, err := br.Acquire(host)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func BenchmarkClosed(b *testing.B) {
 		var br Breaker
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				p, _ := br.Enter(someHost, time.Time{})
+				p, _ := br.Enter(host, time.Time{})
 				p.Done(Success, 0, time.Time{})
 			}
 		})
@@ -73,7 +73,7 @@ func BenchmarkFailing(b *testing.B) {
 	br := &Breaker{Failures: -1, FailureRate: 0.9}
 	now := time.Now()
 	for i := 0; b.Loop(); i++ {
-		p, _ := br.Enter(someHost, now)
+		p, _ := br.Enter(host, now)
 		p.Done(Outcome(1+i%2), 0, now)
 	}
 }
@@ -82,11 +82,24 @@ func BenchmarkRefused(b *testing.B) {
 	b.ReportAllocs()
 	br := &Breaker{OpenFor: time.Hour, Failures: 1}
 	now := time.Now()
-	p, _ := br.Enter(someHost, now)
+	p, _ := br.Enter(host, now)
 	p.Done(Failure, 0, now)
 	for b.Loop() {
-		if _, err := br.Enter(someHost, now); err == nil {
+		if _, err := br.Enter(host, now); err == nil {
 			b.Fatal("closed")
+		}
+	}
+}
+
+func TestClosedPathAllocatesNothing(t *testing.T) {
+	for _, b := range []*Breaker{{}, {FailureRate: 0.5}, {UnreachableOnly: true, FailureRate: 0.5}} {
+		do(t, b, host, Success)
+		for _, now := range []time.Time{{}, time.Now()} {
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				b.Open(host, now)
+				p, _ := b.Enter(host, now)
+				p.Done(Success, 0, now)
+			}))
 		}
 	}
 }
