@@ -108,6 +108,17 @@ func TestServices(t *testing.T) {
 		{"the drafts before the others", 429, []string{"RateLimit-Remaining: 0", "RateLimit-Reset: 5", "X-RateLimit-Remaining-Day: 0", "X-RateLimit-Reset-Day: 7200"}, "5s Ratelimit-Reset by 0 | 0/? reset 5s | day 0/? reset 2h0m0s window 24h0m0s"},
 		{"a day of two dialects", 200, []string{"X-Limit-Per-Day: 10", "X-DayLimit-Remaining: 3"}, "nothing | day 3/? window 24h0m0s | day ?/10 window 24h0m0s"},
 
+		{"a window in a word", 200, []string{"X-RateLimit-Limit: 9", "X-RateLimit-Window: minute"}, "nothing | ?/9 window 1m0s"},
+		{"a window in minutes", 200, []string{"X-RateLimit-Limit: 9", "X-RateLimit-Window-Minutes: 15"}, "nothing | ?/9 window 15m0s"},
+		{"a window over a year, and none", 200, []string{"X-RateLimit-Limit: 9", "X-RateLimit-Window: 99999999", "X-RateLimit-Remaining-Day: 5", "X-RateLimit-Window-Day: "}, "nothing | ?/9 | day 5/? window 24h0m0s"},
+		{"a unit that is a name", 200, []string{"X-RateLimit-Remaining-Minutes: 5"}, "nothing | minutes 5/? window 1m0s"},
+		{"what X- fields know more", 200, []string{"RateLimit-Remaining: 3", "X-RateLimit-Limit: 9", "X-RateLimit-Window: 60", "X-RateLimit-Resource: core"}, "nothing | core 3/9 window 1m0s"},
+		{"what X- fields know less", 200, []string{"RateLimit-Limit: 8", "X-RateLimit-Remaining: 3"}, "nothing | 3/8"},
+		{"a policy by name", 200, []string{`RateLimit-Policy: "a";q=x;w=5, "b";q=9;w=60`, "RateLimit-Limit: 9"}, "nothing | ?/9 window 1m0s"},
+		{"a broken X- policy", 200, []string{"X-RateLimit-Policy: 9;", "X-RateLimit-Limit: 9;"}, "nothing | ?/9"},
+		{"a limit per nothing", 200, []string{"X-RateLimit-Limit: 9/x"}, "nothing"},
+		{"parallel lists of unequal length", 200, []string{"X-RateLimit-Limit: 9, 90", "X-RateLimit-Usage: 1"}, "nothing | 8/9"},
+
 		// Own syntaxes.
 		{"Jira, on trial", 429, []string{`Beta-RateLimit: "global-app-quota";r=0;t=5`, `Beta-RateLimit-Policy: "global-app-quota";q=65000;w=3600`}, "5s Beta-Ratelimit by 0 | global-app-quota 0/65000 reset 5s window 1h0m0s"},
 		{"draft-polli-00", 200, []string{"RateLimit-Limit: 10, 10;window=1", "RateLimit-Remaining: 9"}, "nothing | 9/10 window 1s"},
@@ -135,6 +146,9 @@ func TestServices(t *testing.T) {
 		{"quoted", 429, []string{`Retry-After: "7"`}, "7s Retry-After"},
 		{"empty", 429, []string{"Retry-After: "}, "nothing"},
 		{"a stored response keeps Retry-After", 503, []string{"Date: Sun, 01 Mar 2026 11:59:00 GMT", "Age: 60", "Retry-After: Sun, 01 Mar 2026 12:00:30 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 5"}, "30s Retry-After"},
+
+		{"a response stored for longer than anything", 429, []string{"Age: 99999999999", "RateLimit-Remaining: 0", "RateLimit-Reset: 5"}, "nothing"},
+		{"no age", 429, []string{"Age: -5", "RateLimit-Remaining: 0", "RateLimit-Reset: 5"}, "5s Ratelimit-Reset by 0 | 0/? reset 5s"},
 
 		// What looks like a limit and is none.
 		{"Envoy's mark", 429, []string{"X-Envoy-Ratelimited: true"}, "nothing"},
