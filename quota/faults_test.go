@@ -24,6 +24,7 @@ type faultyDisk struct {
 	failAt  atomic.Int64 // fails from the step of this number on; zero: never
 	steps   atomic.Int64
 	syncs   atomic.Int64
+	noNew   atomic.Bool        // no file can be created
 	syncing chan chan struct{} // non-nil: each sync of an appended file waits until what it sends is closed
 }
 
@@ -36,8 +37,8 @@ func (d *faultyDisk) step() error {
 }
 
 func (d *faultyDisk) create(name string) (file, error) {
-	if err := d.step(); err != nil {
-		return nil, err
+	if err := d.step(); err != nil || d.noNew.Load() {
+		return nil, errDisk
 	}
 	f, err := d.osDisk.create(name)
 	return faultyFile{f, d, false}, err
@@ -137,6 +138,54 @@ func TestFailuresAtEveryStep(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Those who wait behind a write that failed are refused without another try.
+func TestAFailureIsNotTriedForEachCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &faultyDisk{}
+		s, err := openFile(filepath.Join(t.TempDir(), "quota"), d, rewriteOver)
+		require.NoError(t, err)
+		d.syncing = make(chan chan struct{})
+		var wg sync.WaitGroup
+		refused := func() {
+			_, _, err := s.Spend(t.Context(), tally("a"), 1)
+			assert.ErrorIs(t, err, errDisk)
+		}
+		wg.Go(refused)
+		first := <-d.syncing
+		for range 5 {
+			wg.Go(refused)
+		}
+		synctest.Wait()
+		d.failAt.Store(1)
+		before := d.steps.Load()
+		close(first)
+		wg.Wait()
+		assert.EqualValues(t, 1, d.steps.Load()-before)
+		assert.Zero(t, s.book.counts[idOf(tally("a"))].used)
+		require.NoError(t, s.Close())
+	})
+}
+
+// A log that cannot be written anew grows, and goes on.
+func TestTheOldFileStaysGood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quota")
+	d := &faultyDisk{}
+	s, err := openFile(path, d, 300)
+	require.NoError(t, err)
+	d.noNew.Store(true)
+	for range 20 {
+		spend(t, s, "a", 1)
+	}
+	before := s.log.size
+	d.noNew.Store(false)
+	for range 20 {
+		spend(t, s, "a", 1)
+	}
+	assert.Less(t, s.log.size, before, "until it can")
+	require.NoError(t, s.Close())
+	assert.EqualValues(t, 40, used(t, open(t, path), "a"))
 }
 
 func TestWhatACrashLeavesBesideTheFile(t *testing.T) {

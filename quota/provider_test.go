@@ -92,6 +92,9 @@ type farStore struct {
 
 func (s *farStore) Settle(ctx context.Context, t Tally, delta, atLeast int64) (int64, error) {
 	s.settled++
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
 	return s.Memory.Settle(ctx, t, delta, atLeast)
 }
 
@@ -117,6 +120,23 @@ func TestWhatIsKnownIsNotAskedForAgain(t *testing.T) {
 	tell(7)
 	tell(6)
 	assert.Equal(t, 1, lows)
+}
+
+// What a store may take for a reason not to give back is kept from it.
+func TestRefundsOutliveTheirCallButNotTheirPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &farStore{}
+		q := &Quota{Name: "q", Limit: 100, Period: Day, Store: s}
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := q.Spend(ctx, "a", 10)
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, q.Refund(ctx, "a", l))
+		assert.Equal(t, 1, s.settled)
+		time.Sleep(24 * time.Hour)
+		require.NoError(t, q.Settle(t.Context(), "a", l, 50))
+		assert.Equal(t, 1, s.settled, "the store is not even asked")
+	})
 }
 
 func TestWhatIsRememberedIsBounded(t *testing.T) {
