@@ -144,7 +144,7 @@ func TestNothingIsLost(t *testing.T) {
 		rate    Rate
 		burst   int64
 		callers int
-	}{{Per(7, time.Second), 1, 1}, {Per(7, time.Second), 3, 5}, {Per(1_000_003, time.Minute), 40, 3}, {Per(1, 7*time.Second), 2, 2}} {
+	}{{Per(7, time.Second), 1, 1}, {Per(7, time.Second), 3, 5}, {Per(100_003, time.Minute), 40, 3}, {Per(1, 7*time.Second), 2, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &Pacer{Rate: c.rate, Burst: c.burst, MaxWait: -1}
 			var g ledger

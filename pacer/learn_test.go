@@ -211,6 +211,86 @@ func TestLearnOneCutPerEvent(t *testing.T) {
 	assert.Less(t, l.rate(), cut, "left after it")
 }
 
+// Calls that never get an answer must not hide refusals for ever, nor pass for
+// a long round trip.
+func TestLearnGivesLostAnswersUp(t *testing.T) {
+	var l learner
+	l.answer(0, true)
+	now := int64(300 * msec)
+	for range 1000 { // all lost
+		now += msec
+		l.sent(now, 1)
+	}
+	assert.LessOrEqual(t, l.flying, 3)
+	l.answer(now, false)
+	l.sent(now, 1)
+	l.answer(now, true) // cuts: two are lost yet
+	require.Positive(t, l.stale)
+	cut := l.cutAgo
+	now += 2500 * msec
+	l.sent(now, 1)
+	l.answer(now, true)
+	assert.Less(t, l.cutAgo, 2.5+cut, "news again")
+	assert.Zero(t, l.cutAgo)
+}
+
+// learned returns a learner at 70 a second after a limit of 100, and its now.
+func learned() (l *learner, now int64) {
+	l = new(learner)
+	for range 500 {
+		now += 10 * msec
+		l.answer(now, false)
+	}
+	l.answer(now, true)
+	return l, now
+}
+
+// A rate that nobody uses does not grow.
+func TestLearnGrowsByUse(t *testing.T) {
+	l, now := learned()
+	idle := l.rate()
+	for range 20 {
+		now += 10e9
+		l.sent(now, 1)
+		l.answer(now, false)
+	}
+	assert.InDelta(t, idle, l.rate(), 0.2*idle, "one call in ten seconds")
+
+	l, now = learned()
+	for range 20 * 100 {
+		now += 10 * msec
+		l.sent(now, 1)
+		l.answer(now, false)
+	}
+	assert.Greater(t, l.rate(), 3*idle, "used for twenty seconds")
+}
+
+// A burst that was cut short says little of the rate, however many it was.
+func TestLearnBurstIsNoRate(t *testing.T) {
+	var l learner
+	for range 12 {
+		l.answer(0, false)
+	}
+	l.answer(0, true)
+	assert.Equal(t, 12.0, l.rate())
+	for now := 300 * msec; now < 3000*msec; now += int64(1e9 / l.rate()) {
+		l.sent(now, 1)
+		l.answer(now, false)
+	}
+	assert.Greater(t, l.rate(), 300.0)
+}
+
+// The bounds of K: at 2,000 a second the RFC's would take too long.
+func TestLearnFindsAFastLimit(t *testing.T) {
+	const change = 20 * time.Second
+	m := (&model{
+		workers: 200, rtt: 10 * time.Millisecond, end: change + 12*time.Second,
+		provider: &tokens{quota: quota{first: 2000, then: 8000, change: change}, holds: 1},
+	}).run()
+	n, _ := m.between(change+9*time.Second, change+10*time.Second)
+	assert.GreaterOrEqual(t, n, 0.9*8000)
+}
+
 func TestLearnForgets(t *testing.T) {
 	var l learner
 	l.answer(0, true)
