@@ -79,6 +79,7 @@ func NewTransport(base http.RoundTripper) *Transport {
 			Failures: 5, UnreachableOnly: true,
 			FailureRate: 0.5, MinCalls: 20, Window: 10 * time.Second,
 			OpenFor: time.Second, MaxOpenFor: time.Minute,
+			ProbeTimeout: 35 * time.Second, // longer than an attempt, so that a probe that hangs still reports
 		},
 		Pacer:   &pacer.Pacer{},
 		Outcome: throttledBy503,
@@ -108,7 +109,15 @@ func throttledBy503(status int, told bool) breaker.Outcome {
 // Check says what is wrong with the configuration, or nil. RoundTrip returns
 // the same error.
 func (t *Transport) Check() error {
-	t.compile.Do(func() { t.lanes, t.invalid = compileLanes(t.Lanes) })
+	t.compile.Do(func() {
+		t.lanes, t.invalid = compileLanes(t.Lanes)
+		if h := t.Hooks; h != nil && h.BreakerChanged != nil && t.Breaker != nil {
+			t.Breaker.Notify(func(key string, from, to breaker.State) {
+				// No call owns a circuit, so no call's context goes with it.
+				h.BreakerChanged(context.Background(), observe.BreakerChange{Key: key, From: from.String(), To: to.String()})
+			})
+		}
+	})
 	return t.invalid
 }
 
@@ -131,14 +140,23 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.settle(c.spent, resp, untouched)
 	t.end(c)
 
-	var open *breaker.OpenError
-	if err != nil && t.Fallback != nil && errors.As(err, &open) {
-		if resp, err = t.Fallback(r, err); resp == nil && err == nil {
-			err = errors.New("polite: Transport.Fallback returned neither a response nor an error")
-		}
+	if err != nil && t.Fallback != nil {
+		resp, err = t.fallback(r, err)
 	}
 	if resp != nil {
 		resp.Request = r
+	}
+	return resp, err
+}
+
+func (t *Transport) fallback(r *http.Request, err error) (*http.Response, error) {
+	var open *breaker.OpenError
+	if !errors.As(err, &open) {
+		return nil, err
+	}
+	resp, err := t.Fallback(r, err)
+	if resp == nil && err == nil {
+		err = errors.New("polite: Transport.Fallback returned neither a response nor an error")
 	}
 	return resp, err
 }
@@ -304,7 +322,9 @@ func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
 	}
 	s.now = time.Now()
 	a.Ended = s.now
-	a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, s.now), true
+	if !a.Parsed {
+		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, s.now), true
+	}
 	if a.Signal.Told {
 		s.told = a.Signal.Wait
 	}

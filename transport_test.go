@@ -325,6 +325,33 @@ func TestSharedPacerAndQuota(t *testing.T) {
 	})
 }
 
+func TestHooksHearOfCircuits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		tr := &polite.Transport{
+			Base: newProvider(func(n int, r *http.Request) (*http.Response, error) {
+				if n == 1 {
+					return nil, dialError()
+				}
+				return reply(r, 200), nil
+			}),
+			Breaker: &breaker.Breaker{Failures: 1, OnChange: func(string, breaker.State, breaker.State) { got = append(got, "first") }},
+			Hooks: &observe.Hooks{BreakerChanged: func(_ context.Context, b observe.BreakerChange) {
+				got = append(got, b.Key+" "+b.From+" to "+b.To)
+			}},
+		}
+		for range 2 {
+			tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+			time.Sleep(31 * time.Second)
+		}
+		assert.Equal(t, []string{
+			"first", "http://api.test:80 closed to open",
+			"first", "http://api.test:80 open to half-open",
+			"first", "http://api.test:80 half-open to closed",
+		}, got)
+	})
+}
+
 func TestCloseIdleConnectionsReachesBase(t *testing.T) {
 	base := &idleCloser{}
 	(&http.Client{Transport: polite.NewTransport(base)}).CloseIdleConnections()

@@ -140,7 +140,18 @@ type Breaker struct {
 	keys table
 	news changes
 
+	listeners []func(key string, from, to State) // beside OnChange; never removed
+
 	random func() float64 // in [0, 1); nil: math/rand
+}
+
+// Notify adds one more function that is told of every change of state, after
+// OnChange and in the same way. It stays as long as the Breaker does. It is for
+// an owner that shares the Breaker with others; a program sets OnChange.
+func (b *Breaker) Notify(told func(key string, from, to State)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listeners = append(b.listeners, told)
 }
 
 // Stats are counts since the Breaker's first use.

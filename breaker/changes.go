@@ -1,6 +1,6 @@
 package breaker
 
-// changes are the changes of state that OnChange has not been told of. One
+// changes are the changes of state that nobody has been told of yet. One
 // goroutine at a time delivers them, outside the lock and in order; whoever
 // makes a change meanwhile, OnChange itself included, leaves it to that one.
 type changes struct {
@@ -44,7 +44,13 @@ func (b *Breaker) deliver() {
 		}
 		n := b.news.queue[0]
 		b.news.queue = b.news.queue[1:]
+		listeners := b.listeners // only ever appended to
 		b.mu.Unlock()
-		b.OnChange(n.key, n.from, n.to)
+		if b.OnChange != nil {
+			b.OnChange(n.key, n.from, n.to)
+		}
+		for _, told := range listeners {
+			told(n.key, n.from, n.to)
+		}
 	}
 }

@@ -118,7 +118,7 @@ func (e *era) before(t int64) bool { return t < e.from-otherClock }
 func (b *Breaker) change(c *circuit, next *era) *era {
 	from := c.era.Load().state
 	b.enterEra(c, next)
-	if b.OnChange != nil {
+	if b.OnChange != nil || len(b.listeners) > 0 {
 		b.news.queue = append(b.news.queue, transition{c.key, from, next.state})
 	}
 	return next

@@ -19,7 +19,8 @@
 //
 // What is guaranteed: hooks run in the goroutine of the call they report on,
 // outside every lock, one after the other for one call; a nil hook costs a
-// comparison. Events carry the method and scheme://host:port of a request and
+// comparison. A circuit belongs to no call: BreakerChanged is called for the
+// Hooks of a polite.Transport only, with a background context. Events carry the method and scheme://host:port of a request and
 // never its path, query, header or body, so no secret of those reaches a log.
 // Keys are what the caller's Account and Key functions return: these must not
 // return secrets.
