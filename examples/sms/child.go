@@ -11,10 +11,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/politehttp/polite/examples/sms/provider"
@@ -29,6 +28,10 @@ type child struct {
 
 	cmd *exec.Cmd // nil: an earlier sender started it
 }
+
+// beProvider is the argument that makes this program the provider; its
+// directory, seed and idle time follow.
+const beProvider = "--provider"
 
 const (
 	addressFile = "provider.json"
@@ -57,7 +60,7 @@ func startProvider(ctx context.Context, dir string, seed uint64, idle time.Durat
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(self, "--provider", dir, "--seed", fmt.Sprint(seed), "--idle", idle.String())
+	cmd := exec.Command(self, beProvider, dir, fmt.Sprint(seed), idle.String())
 	cmd.Stderr = log
 	detach(cmd)
 	out, err := cmd.StdoutPipe()
@@ -131,7 +134,19 @@ func (c *child) stop() {
 }
 
 // provide is what the child does.
-func provide(dir string, seed uint64, idle time.Duration) error {
+func provide(ctx context.Context, args []string) error {
+	if len(args) != 3 {
+		return errors.New(beProvider + " wants a directory, a seed and a duration")
+	}
+	dir := args[0]
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	idle, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
 	held, err := lock(filepath.Join(dir, lockFile))
 	if err != nil {
 		return err
@@ -157,8 +172,6 @@ func provide(dir string, seed uint64, idle time.Duration) error {
 	}
 	defer os.Remove(address)
 	fmt.Println(me.URL) // the parent waits for it
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
 	return p.Serve(ctx, l, dir, idle)
 }
 

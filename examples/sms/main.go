@@ -43,23 +43,20 @@ var messages string
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "sms:", err)
-		}
-		cancel()
+	context.AfterFunc(ctx, cancel) // a second ctrl-C ends it as it is
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "sms:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args)
+	if len(args) > 0 && args[0] == beProvider {
+		return provide(ctx, args[1:])
+	}
+	o, err := parse(args, out)
 	if err != nil {
 		return err
-	}
-	if o.provider != "" {
-		return provide(o.provider, o.seed, o.idle)
 	}
 	name, list := "messages.csv", []byte(messages)
 	if o.csv != "" {

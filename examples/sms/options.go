@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -18,24 +19,26 @@ type options struct {
 	quota     int64
 	seed      uint64
 	idle      time.Duration
-	provider  string // hidden: be the provider with its state in this directory
 }
 
-func parse(args []string) (o options, err error) {
+func parse(args []string, out io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("sms", flag.ContinueOnError)
-	f.StringVar(&o.csv, "csv", "", "`FILE` with the columns id,from,to,text; without it, the list that comes with the example")
-	f.StringVar(&o.to, "to", "", "`URL` that messages are posted to; without it, a provider of its own")
-	f.StringVar(&o.job, "job", "", "`NAME` under which to begin or to go on; without it, a fresh one")
-	f.StringVar(&o.jobs, "jobs", jobsDir(), "`DIR` where jobs are kept")
+	f.SetOutput(io.Discard) // an error is told once, by main
+	f.StringVar(&o.csv, "csv", "", "the list, a `FILE` with the columns id,from,to,text; without it, the one of the example")
+	f.StringVar(&o.to, "to", "", "the `URL` that messages are posted to; without it, a provider is started")
+	f.StringVar(&o.job, "job", "", "the `NAME` to begin or to go on with; without it, a fresh one")
+	f.StringVar(&o.jobs, "jobs", jobsDir(), "the `DIR` where jobs are kept")
 	f.BoolVar(&o.naive, "naive", false, "send without manners: http.Client and immediate retries")
 	f.IntVar(&o.workers, "workers", 24, "how many calls at once")
-	f.Int64Var(&o.quota, "quota", 10_000, "how many `segments` a day")
+	f.Int64Var(&o.quota, "quota", 10_000, "how many segments a day")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which calls the provider fails")
 	f.DurationVar(&o.idle, "idle", time.Minute, "how long the provider waits for a sender to come back")
-	f.StringVar(&o.provider, "provider", "", "")
-	usage := f.Usage
-	f.Usage = func() { usage() }
 	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(out, "sms sends a list of messages, each once. Flags:")
+			f.SetOutput(out)
+			f.PrintDefaults()
+		}
 		return o, err
 	}
 	switch {
@@ -51,8 +54,6 @@ func parse(args []string) (o options, err error) {
 	if u, err := url.Parse(o.to); o.to != "" && (err != nil || u.Host == "") {
 		return o, fmt.Errorf("--to is %q; want a URL such as https://sms.example.com/messages", o.to)
 	}
-	if o.jobs, err = filepath.Abs(o.jobs); err != nil {
-		return o, err
-	}
-	return o, nil
+	o.jobs, err = filepath.Abs(o.jobs)
+	return o, err
 }

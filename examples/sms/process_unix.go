@@ -3,7 +3,8 @@
 package main
 
 import (
-	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,8 +22,12 @@ func lock(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder, _ := io.ReadAll(io.LimitReader(f, 20))
 		f.Close()
-		return nil, errors.Join(errLocked, err)
+		return nil, fmt.Errorf("%w: process %s", errLocked, holder)
+	}
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprint(f, os.Getpid()) // for the message above
 	}
 	return f, nil
 }

@@ -163,8 +163,8 @@ func coolDown(t *polite.Transport) {
 }
 
 // connections are as many as workers, and kept.
-func connections(workers int) *http.Transport {
+func connections(workers int) once {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = workers
-	return t
+	return once{t}
 }
