@@ -236,6 +236,9 @@ func (l *learner) accept() {
 	l.due = 0
 	switch l.phase {
 	case search:
+		if l.since < 1 && !math.IsInf(l.ceiling, 1) {
+			return // refused again too soon: look on for the rest of a second
+		}
 		l.pace *= math.Exp2(s / max(doubling, (doubleOver+doubleRTT*float64(l.flying))/l.pace))
 		if l.pace >= l.ceiling {
 			l.phase, l.pace, l.t = curve, l.ceiling, 0
