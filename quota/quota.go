@@ -37,7 +37,8 @@
 //     counts that still run. No count is ever dropped while its period runs.
 //   - What concerns a period that has passed changes nothing of the new one.
 //   - A clock that steps back, be it over the end of a period, creates no units:
-//     it finds the count of the earlier period as it was left.
+//     it finds the count of the earlier period as it was left, unless MaxKeys
+//     needed the room meanwhile.
 //   - Two quotas with one Name, one Period and one Store are one quota.
 package quota
 
