@@ -37,7 +37,7 @@ func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
 		if q.Cost != nil {
 			cost = q.Cost(c.retry.Request)
 		}
-		if cost <= 0 {
+		if cost == 0 && q.Actual == nil {
 			continue
 		}
 		left, err := q.Spend(c.ctx, c.account, cost)

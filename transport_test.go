@@ -238,6 +238,26 @@ func TestQuotaPerAttemptAndActual(t *testing.T) {
 	})
 }
 
+// What only the answer can tell is counted from the answer, and a spent quota
+// still refuses before anything is sent.
+func TestQuotaOfUnknownCost(t *testing.T) {
+	p := newProvider(answers(200))
+	tokens := &quota.Quota{
+		Name: "tokens", Limit: 100, Period: quota.Day,
+		Cost:   func(*http.Request) int64 { return 0 },
+		Actual: func(*http.Response) int64 { return 60 },
+	}
+	tr := &polite.Transport{Base: p, Quotas: []*quota.Quota{tokens}}
+	for range 2 {
+		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+		require.NoError(t, err)
+	}
+	_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+	var spent *quota.SpentError
+	require.ErrorAs(t, err, &spent)
+	assert.Len(t, p.at, 2)
+}
+
 func TestFallbackAnswersForAnOpenCircuit(t *testing.T) {
 	tr := &polite.Transport{
 		Base:    newProvider(func(int, *http.Request) (*http.Response, error) { return nil, dialError() }),
