@@ -132,8 +132,8 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	return resp, err
 }
 
-// limit is AttemptTimeout, or zero where it could change nothing: the caller's
-// own deadline ends a request without a body before.
+// limit is AttemptTimeout, or zero where it could change nothing, for the
+// caller's own deadline comes before.
 func (a *Attempt) limit() time.Duration {
 	c := a.call
 	d := c.policy.AttemptTimeout
@@ -143,7 +143,7 @@ func (a *Attempt) limit() time.Duration {
 	if a.Started.IsZero() {
 		a.Started = c.State.now()
 	}
-	if deadline, ok := a.Request.Context().Deadline(); ok && c.bodiless && deadline.Sub(a.Started) <= d {
+	if deadline, ok := a.Request.Context().Deadline(); ok && deadline.Sub(a.Started) <= d {
 		return 0
 	}
 	return d
@@ -161,7 +161,7 @@ func (f *flight) roundTrip(base http.RoundTripper, started time.Time) (resp *htt
 	}()
 	resp, err = checked(base.RoundTrip(&f.request))
 	returned = true
-	if f.end() && f.caller.Err() == nil {
+	if f.end() {
 		if resp != nil { // its header came in the same instant, its body is cut off
 			resp.Body.Close()
 		}

@@ -42,7 +42,8 @@ const (
 	overflowAccounts = 8
 
 	startTokens = 10
-	earned      = 0.1 // a success
+	oneToken    = 1 - 1e-9 // ten tenths are one, whatever floating point makes of them
+	earned      = 0.1      // a success
 	floorEvery  = 10 * time.Second
 	capShare    = 0.1 // of the calls of the last second
 
@@ -64,7 +65,7 @@ func (b *Budget) Take(key string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.settle(now)
-	if a.tokens < 1 {
+	if a.tokens < oneToken {
 		return false
 	}
 	a.tokens--

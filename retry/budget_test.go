@@ -64,17 +64,17 @@ func newFleet(seed uint64) *fleet {
 }
 
 func TestBudgetUnderFailure(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			f := newFleet(seed)
-			now := f.run(noon, 2*time.Minute, 1000, 0.1)
+			now := f.run(noon, 30*time.Second, 1000, 0.1)
 			assert.GreaterOrEqual(t, f.success(), 0.98, "at 10 % failures")
 			assert.LessOrEqual(t, f.load(), 1.11)
 
-			now = f.run(now, time.Minute, 1000, 0.5)
+			now = f.run(now, 20*time.Second, 1000, 0.5)
 			assert.LessOrEqual(t, f.load(), 1.1, "at 50 % failures")
 
-			now = f.run(now, time.Minute, 1000, 0)
+			now = f.run(now, 2*time.Second, 1000, 0)
 			now = f.run(now, 10*time.Second, 1000, 1)
 			assert.LessOrEqual(t, f.retries(), 100, "in the first 10 s of an outage")
 			assert.Greater(t, f.retries(), 80, "what a busy client may spend at once")
@@ -91,8 +91,8 @@ func TestBudgetUnderFailure(t *testing.T) {
 // A bucket that had kept what a day earned would have 8.6 million retries left.
 func TestBudgetADayDoesNotPayForAnHour(t *testing.T) {
 	f := newFleet(1)
-	now := f.run(noon, 24*time.Hour, 20, 0)
-	f.run(now, time.Hour, 20, 1)
+	now := f.run(noon, 24*time.Hour, 4, 0)
+	f.run(now, time.Hour, 4, 1)
 	assert.LessOrEqual(t, f.retries(), 10+360)
 	assert.Less(t, f.load(), 1.1)
 }
@@ -109,7 +109,7 @@ func TestBudgetOfAnIdleClient(t *testing.T) {
 		assert.True(t, b.Take(host, at), "and ten at once")
 	}
 	assert.False(t, b.Take(host, at))
-	assert.False(t, b.Take(host, at.Add(10*time.Second-1)))
+	assert.False(t, b.Take(host, at.Add(10*time.Second-time.Microsecond)))
 	assert.True(t, b.Take(host, at.Add(10*time.Second)))
 }
 
@@ -122,11 +122,13 @@ func TestBudgetEarnsATenth(t *testing.T) {
 		assert.False(t, b.Take(host, noon), "after %d successes", i)
 		b.Called(host, true, noon)
 	}
-	assert.InDelta(t, 1, b.Level(host, noon), 1e-9)
 	for range 10 {
 		b.Recovered(host, noon)
 	}
 	assert.InDelta(t, 2, b.Level(host, noon), 1e-9)
+	assert.True(t, b.Take(host, noon))
+	assert.True(t, b.Take(host, noon))
+	assert.False(t, b.Take(host, noon))
 }
 
 // In any run of calls, the tokens stay within what the documentation says.
@@ -137,7 +139,7 @@ func TestBudgetStaysWithinItsBound(t *testing.T) {
 		now := noon
 		var called []time.Time
 		credit := 10.0 // what may have been earned since the first step
-		for range steps % 4000 {
+		for range steps % 1500 {
 			if random.IntN(8) > 0 {
 				d := time.Duration(random.Int64N(int64(time.Second) >> random.IntN(14)))
 				now = now.Add(d)
@@ -168,7 +170,7 @@ func TestBudgetStaysWithinItsBound(t *testing.T) {
 		}
 		return true
 	}
-	assert.NoError(t, quick.Check(holds, &quick.Config{MaxCount: 300}))
+	assert.NoError(t, quick.Check(holds, &quick.Config{MaxCount: 60}))
 }
 
 // envoy-mobile#811: when everything in flight fails at once, the calls that
@@ -176,7 +178,8 @@ func TestBudgetStaysWithinItsBound(t *testing.T) {
 func TestBudgetBaseDoesNotShrinkWithFailures(t *testing.T) {
 	f := newFleet(1)
 	now := f.run(noon, 2*time.Second, 1000, 0)
-	for range 500 {
+	for range 1500 {
+		now = now.Add(time.Millisecond)
 		f.budget.Called(host, false, now)
 	}
 	assert.GreaterOrEqual(t, f.budget.Level(host, now), 80.0)
@@ -212,7 +215,7 @@ func TestBudgetForgetsOnlyWhatIsFresh(t *testing.T) {
 func TestBudgetMemoryIsBounded(t *testing.T) {
 	before := heap()
 	var b Budget
-	for i := range 300_000 {
+	for i := range 50_000 {
 		now := noon.Add(time.Duration(i) * time.Millisecond)
 		b.Called(fmt.Sprintf("https://host-%d.example.com:443", i), i%3 > 0, now)
 	}

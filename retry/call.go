@@ -192,7 +192,7 @@ func (c *Call) weigh(s *situation) decision {
 	if b != NoBudget {
 		key = c.key()
 	}
-	s.funded = b.Level(key, now) >= 1
+	s.funded = b.Level(key, now) >= oneToken
 	random := c.State.random
 	if random == nil {
 		random = rand.Float64

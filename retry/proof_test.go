@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,8 @@ func TestProofByTheError(t *testing.T) {
 		{errors.New("stream error: stream ID 7; REFUSED_STREAM"), true},
 		{errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"), false},
 		{errors.New("stream error: stream ID 7; CANCEL; REFUSED_STREAM"), false},
+		{fmt.Errorf("wrapped: %w", likeNetHTTP{1, 7, nil}), true},
+		{likeNetHTTP{1, 8, nil}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			base := says(fails(c.err), status(200))
@@ -50,6 +53,34 @@ func TestProofByTheError(t *testing.T) {
 			assert.Equal(t, c.want, err == nil, "%v", c.err)
 		})
 	}
+}
+
+// likeNetHTTP is a stream error as net/http has it: it fills any struct with
+// fields like its own.
+type likeNetHTTP struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (likeNetHTTP) Error() string { return "a text that may change" }
+
+func (e likeNetHTTP) As(target any) bool {
+	dst, src := reflect.ValueOf(target).Elem(), reflect.ValueOf(e)
+	if dst.Kind() != reflect.Struct || dst.NumField() != src.NumField() {
+		return false
+	}
+	for i := range src.NumField() {
+		if dst.Type().Field(i).Name != src.Type().Field(i).Name {
+			return false
+		}
+	}
+	for i := range src.NumField() {
+		if src.Field(i).Kind() != reflect.Interface {
+			dst.Field(i).Set(src.Field(i).Convert(dst.Field(i).Type()))
+		}
+	}
+	return true
 }
 
 // A base that shows no trace events proves nothing.

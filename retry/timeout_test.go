@@ -139,9 +139,10 @@ func TestAttemptTimeoutInsideAndOutsideOfBubbles(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 	}
 	t.Run("inside first", inside)
-	t.Run("outside", func(t *testing.T) { armed(t); assert.Less(t, once(t), 10*second) })
+	t.Run("outside", func(t *testing.T) { assert.Less(t, once(t), 10*second); armed(t) })
 	t.Run("inside", inside)
 	t.Run("inside, armed", func(t *testing.T) { synctest.Test(t, armed) })
+	t.Run("outside, armed", armed)
 	t.Run("inside again", inside)
 	t.Run("outside again", func(t *testing.T) { assert.Less(t, once(t), 10*second) })
 }
@@ -200,7 +201,9 @@ func TestAttemptTimeoutLeavesTheCallersContext(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			waiting := 0
 			ctx := watched{t.Context(), &waiting}
+			var attempt context.Context
 			base := roundTrip(func(r *http.Request) (*http.Response, error) {
+				attempt = r.Context()
 				if c.name != "nobody asks" {
 					r.Context().Done()
 					ctx, cancel := context.WithCancel(r.Context())
@@ -218,8 +221,32 @@ func TestAttemptTimeoutLeavesTheCallersContext(t *testing.T) {
 				c.end(resp)
 			}
 			assert.Zero(t, waiting)
+			if c.name == "nobody asks" {
+				return
+			}
+			late, cancel := context.WithCancel(attempt)
+			defer cancel()
+			assert.NoError(t, late.Err())
+			assert.Zero(t, waiting, "of somebody who comes too late")
 		})
 	}
+}
+
+// An answer that comes before the end of the upload ends the watch.
+func TestAttemptTimeoutEndsWithAnEarlyAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempt context.Context
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
+			attempt = r.Context()
+			time.AfterFunc(second, func() { r.Body.Close() })
+			return text(200, "body")(r)
+		})
+		resp, err := send(t, base, timeout(10*second), call(t, "PUT", "payload"))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		assert.NoError(t, attempt.Err())
+		resp.Body.Close()
+	})
 }
 
 // A context derived from an attempt's ends with it, without a goroutine.

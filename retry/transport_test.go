@@ -76,6 +76,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"POST, timeout", post, nil, func(p *retry.Policy) { p.AttemptTimeout = minute }, []answer{hangs, ok}, 0, at(0)},
 		{"POST with a key", post, withKey, nil, []answer{fails(errReset), status(500), ok}, 200, at(0, 1*second, 3*second)},
 		{"POST with an empty key", post, func(r *http.Request) *http.Request { r.Header["Idempotency-Key"] = []string{}; return r }, nil, []answer{status(500), ok}, 500, at(0)},
+		{"POST with a blank key", post, func(r *http.Request) *http.Request { r.Header["Idempotency-Key"] = []string{""}; return r }, nil, []answer{status(500), ok}, 500, at(0)},
 		{"googleapis/google-cloud-go#5165: POST, marked", post, idempotent, nil, []answer{status(500), ok}, 200, at(0, 1*second)},
 		{"stripe/stripe-go#651: 409, told", post, withKey, nil, []answer{status(409, "Retry-After", "2"), ok}, 200, at(0, 2*second)},
 		{"stripe/stripe-go#651: 409 after an uncertain try", post, withKey, nil, []answer{status(502), status(409), ok}, 200, at(0, 1*second, 3*second)},
@@ -276,6 +277,31 @@ func TestBudgetIsKeptPerHost(t *testing.T) {
 		assert.Equal(t, 1, get("good.example.com"))
 		tr.Policy.Budget = retry.NoBudget
 		assert.Equal(t, 4, get("bad.example.com"))
+	})
+}
+
+// aws/aws-sdk-go-v2#3550: a call that succeeds by a retry earns its tenth, too.
+func TestBudgetIsEarnedByRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		tr := &retry.Transport{Policy: &retry.Policy{Base: -1}}
+		tr.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if n++; n%2 == 1 {
+				return status(503)(r)
+			}
+			return status(200)(r)
+		})
+		saved := 0
+		for {
+			resp, err := tr.RoundTrip(call(t, "GET", ""))
+			require.NoError(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != 200 {
+				break
+			}
+			saved++
+		}
+		assert.Equal(t, 11, saved, "9 tokens pay for ten calls at 0.9 each, one is left")
 	})
 }
 
