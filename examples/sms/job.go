@@ -30,7 +30,8 @@ type job struct {
 	name string
 	dir  string
 	log  *journal.Journal
-	held *os.File // the lock: one process at a time
+	held *os.File  // the lock: one process at a time
+	last time.Time // when an earlier run did a row; zero: none did
 
 	mu   sync.Mutex
 	done map[int]outcome // by row
@@ -70,7 +71,11 @@ func openJob(jobs, name string, list []byte, to string, naive bool) (*job, error
 	sum := sha256.Sum256(list)
 	err = j.claim(facts{List: hex.EncodeToString(sum[:]), To: to, Naive: naive})
 	if err == nil {
-		j.log, err = journal.Open(filepath.Join(j.dir, "done.jsonl"), true, func(o outcome) { j.done[o.Row] = o })
+		path := filepath.Join(j.dir, "done.jsonl")
+		if info, err := os.Stat(path); err == nil {
+			j.last = info.ModTime()
+		}
+		j.log, err = journal.Open(path, true, func(o outcome) { j.done[o.Row] = o })
 	}
 	if err != nil {
 		j.held.Close()

@@ -31,6 +31,8 @@ const (
 	accountBurst = 18
 	senderBurst  = 1
 
+	refill = accountBurst * time.Second / 10 // how long it takes to earn a burst
+
 	account = "account" // the one that all rows are sent for
 
 	callWithin = time.Minute     // a row whose call takes longer goes round again

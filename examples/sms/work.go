@@ -26,7 +26,7 @@ func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) 
 	defer store.Close()
 	w, pending := newWatch(), j.pending(rows)
 	t := politely(connections(o.workers), store, o.quota, to.child != nil, w)
-	if len(pending) < len(rows) {
+	if time.Since(j.last) < refill {
 		coolDown(t)
 	}
 	s := &sender{job: j, url: to.messages, client: &http.Client{Transport: t}, queue: newQueue(pending, o.workers), watch: w}
@@ -156,8 +156,8 @@ func (j *job) sums(to target, rows []row) (s sums, m met, err error) {
 	return add(rows, ledger, j.outcomes()), m, nil
 }
 
-// coolDown takes the burst away: a run that goes on where another was stopped
-// does not know how much of it that one had used.
+// coolDown takes the burst away: a run that follows on the heels of another does
+// not know how much of it that one has used.
 func coolDown(t *polite.Transport) {
 	t.Lanes[0].Pacer.Hold(account, time.Now().Add(100*time.Millisecond))
 }

@@ -13,7 +13,7 @@ const (
 )
 
 // Delivery is a line of the ledger: a message that went out and will be billed.
-// It counts by ID, which stood in the message. Key and Print are there for a
+// It counts by ID, which stood in the message. Key and Hash are there for a
 // provider that is started again: what it must answer to a key that it knows.
 type Delivery struct {
 	ID       string    `json:"id"`
@@ -21,7 +21,7 @@ type Delivery struct {
 	Segments int64     `json:"segments"`
 	At       time.Time `json:"at"`
 	Key      string    `json:"key,omitempty"`
-	Print    string    `json:"print,omitempty"` // a hash of the payload
+	Hash     string    `json:"hash,omitempty"` // a hash of the payload
 }
 
 // Attempt is one arrival of a valid message, be it the tenth of the same.

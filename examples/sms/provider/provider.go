@@ -75,7 +75,7 @@ func Open(dir string, seed uint64) (*Provider, error) {
 	p.ledger, err = journal.Open(filepath.Join(dir, ledgerFile), true, func(d Delivery) {
 		p.processed++
 		if d.Key != "" {
-			p.keys.finish(d.Key, d.Print, Answer{ID: d.ID, Segments: d.Segments})
+			p.keys.finish(d.Key, d.Hash, Answer{ID: d.ID, Segments: d.Segments})
 		}
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (p *Provider) deliver(w http.ResponseWriter, m Message, key string) {
 	time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond)) // the work that a message makes
 	d := Delivery{ID: m.ID, From: m.From, Segments: segments.Count(m.Text), At: time.Now(), Key: key}
 	if key != "" {
-		d.Print = hash
+		d.Hash = hash
 	}
 	if err := p.ledger.Append(d); err != nil {
 		p.keys.forget(key)
