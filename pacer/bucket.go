@@ -24,16 +24,20 @@ type bucket struct {
 	burst  int64         // of pace, or what stands for zero
 	most   int64         // the largest n that left
 	tokens *rate.Limiter // TokenBucket
+	wide   bool          // tokens gathers without bound, see widen
+	used   bool          // something left
 	last   int64         // the latest departure, or other change
-	lastN  int64         // LeakyBucket: the units that left then; -1: none yet
+	lastN  int64         // LeakyBucket: the units that left then
+	level  float64       // of tokens...
+	at     int64         // ...at this instant, if level is not negative
 }
 
 // set gives the bucket a pace, keeping what was used. It starts full.
 func (b *bucket) set(p Pace, now int64) {
 	if b.pace.Rate.none() {
-		b.lastN, b.tokens = -1, nil
+		b.used, b.tokens = false, nil
 	}
-	b.pace = p
+	b.pace, b.level = p, -1
 	b.burst = p.Burst
 	if p.Rate.none() {
 		return
@@ -54,14 +58,33 @@ func (b *bucket) set(p Pace, now int64) {
 	b.tokens.SetBurstAt(instant(b.last), b.brim())
 }
 
-// brim is how many tokens the limiter may gather. With no Burst set it gathers
-// without bound, and take throws away what a call of that size may not use: so
-// large calls find what idle time earned, and small ones make no burst of it.
+// brim is how many tokens the limiter may gather.
 func (b *bucket) brim() int {
-	if b.pace.Burst <= 0 {
+	if b.wide {
 		return math.MaxInt
 	}
 	return int(min(b.burst, math.MaxInt))
+}
+
+// widen lets the limiter gather without bound, once a call asks for more than
+// the default Burst; take then throws away what a call of that size may not
+// use. So large calls find what idle time earned, and small ones make no burst
+// of it.
+func (b *bucket) widen() {
+	b.wide, b.level = true, -1
+	if !b.used {
+		b.tokens = rate.NewLimiter(b.tokens.Limit(), math.MaxInt)
+		return
+	}
+	b.tokens.SetBurstAt(instant(b.last), math.MaxInt)
+}
+
+// tokensAt is the limiter's level. It is asked for twice, and costs a lock.
+func (b *bucket) tokensAt(now int64) float64 {
+	if b.level < 0 || b.at != now {
+		b.level, b.at = b.tokens.TokensAt(instant(now)), now
+	}
+	return b.level
 }
 
 // fits tells whether n units can ever leave at once.
@@ -79,13 +102,16 @@ func (b *bucket) soonest(now, ahead, n int64, most float64) int64 {
 		return now
 	}
 	if b.pace.Shape == LeakyBucket {
-		if b.lastN >= 0 {
+		if b.used {
 			now = max(now, later(b.last, b.pace.Rate.span(b.lastN)))
 		}
 		return later(now, b.pace.Rate.span(ahead))
 	}
+	if n > b.burst && !b.wide && b.pace.Burst <= 0 {
+		b.widen()
+	}
 	most = min(most, float64(max(b.burst, n)))
-	lack := float64(ahead) + float64(n) - min(most, b.tokens.TokensAt(instant(now)))
+	lack := float64(ahead) + float64(n) - min(most, b.tokensAt(now))
 	return after(now, lack/b.pace.Rate.perSecond()*1e9)
 }
 
@@ -96,14 +122,16 @@ func (b *bucket) take(now, n int64) {
 	}
 	b.last = max(b.last, now)
 	b.most = max(b.most, n)
+	b.used = true
 	if b.pace.Shape == LeakyBucket {
 		b.lastN = n
 		return
 	}
-	if most := max(b.burst, n); b.tokens.TokensAt(instant(b.last)) > float64(most) {
+	if most := max(b.burst, n); b.wide && b.tokensAt(b.last) > float64(most) {
 		b.keep(b.last, most)
 	}
 	b.tokens.AllowN(instant(b.last), int(n))
+	b.level = -1
 }
 
 // keep throws away what is over most units at now.
@@ -116,6 +144,7 @@ func (b *bucket) keep(now, most int64) {
 	b.tokens.SetBurstAt(at, int(min(most, math.MaxInt)))
 	b.tokens.AllowN(at, 0)
 	b.tokens.SetBurstAt(at, b.brim())
+	b.level = -1
 }
 
 // drain lets n units leave now that a store allowed, with or without tokens

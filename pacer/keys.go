@@ -74,6 +74,9 @@ func (p *Pacer) clock(now time.Time) int64 {
 
 // find returns the line of a key, made at need.
 func (p *Pacer) find(key string) *line {
+	if l := p.last.Load(); l != nil && l.key == key {
+		return l
+	}
 	l := p.lines[key]
 	if l == nil {
 		return p.enter(key, p.clock(time.Now()))

@@ -1,4 +1,53 @@
 // Package pacer decides when the next call may leave.
+//
+//	release, err := p.Wait(ctx, "account-7", 1)
+//	if err != nil {
+//		return err // nothing was taken
+//	}
+//	defer release()
+//	// the call
+//
+// A call waits in the line of its key until all of this lets it leave:
+//
+//	           ┌─ hold       nobody before an instant: Hold, a told wait, a spent limit
+//	           ├─ rate       Rate and Burst, or evenly (LeakyBucket); Shared: with others
+//	Wait ─ key ┼─ learnt     a rate found from refusals that tell no numbers (CUBIC)
+//	           ├─ spread     little is left: that, evenly until its reset
+//	           └─ in flight  MaxInFlight calls at most between Wait and release
+//
+// # Which to choose
+//
+//	you know the rate, and bursts are fine     Rate and Burst, see Within
+//	you know the rate, and bursts are refused  Shape: LeakyBucket
+//	you know nothing                           the zero Pacer, and Observe each answer
+//	two limits count one call                  WaitAll, a pacer for each
+//	many processes use one account             Shared
+//	bytes, not calls                           Reader
+//
+// Timers of an idle Go process are a millisecond coarse, and units that a
+// sleeper missed come back only from what the bucket holds: LeakyBucket, and a
+// Burst of less than 5 ms of the rate, run slow by that. The default is 5 ms.
+//
+// # What is guaranteed
+//
+// In any interval T, by the pacer's own stamps (the clock, read under its lock
+// at the grant; see observe.Paced), at most Burst + Rate × T units of a key
+// leave, however late sleepers wake: units are taken by the call itself, as it
+// leaves, and never reserved ahead. With LeakyBucket departures are at least
+// n × Per/Count apart. With Shared the instants that the store grants carry the
+// guarantee; while the store fails, each process keeps the pace by itself.
+//
+// Calls of one class and the same keys leave in the order of their arrival.
+// Interactive calls leave before Background ones, but for one in ten. A call
+// that needs two keys takes from none until both are ready, and lets others go
+// before it meanwhile; after five seconds they may no longer delay it.
+//
+// A call that would outlive its deadline or MaxWait is refused before it waits,
+// given the queue before it. What is refused or cancelled costs nothing, and
+// whoever follows moves up. SetRate and Hold reach those who wait already.
+//
+// Keys are bounded by MaxKeys, calls that wait by MaxQueue. The pacer starts no
+// goroutine; a timer runs only while somebody waits.
 package pacer
 
 import (
@@ -87,7 +136,8 @@ func (p *Pacer) Wait(ctx context.Context, key string, n int64) (release func(), 
 	now := time.Now()
 	t := p.clock(now)
 	l.settle(t)
-	if l.calls() == 0 && !l.full() && !l.shared(t) && l.bucket.fits(n) {
+	end, ends := ctx.Deadline() // whose timer may be late
+	if l.calls() == 0 && !l.full() && !l.shared(t) && l.bucket.fits(n) && (!ends || now.Before(end)) {
 		if at, _ := l.soonest(t, 0, n); at <= t {
 			l.take(t, n)
 			l.refresh(t)

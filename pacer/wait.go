@@ -60,6 +60,17 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 		r.mu.Unlock()
 		return nil, err
 	}
+	if w.unhindered(now) {
+		for i := range w.places {
+			l := w.places[i].line
+			t := l.pacer.clock(now)
+			l.take(t, w.places[i].n)
+			l.refresh(t)
+		}
+		r.mu.Unlock()
+		w.report(ctx, now)
+		return w.release(), nil
+	}
 	w.ready = make(chan struct{}, 1)
 	if w.rank = interactive; w.class == Background {
 		w.rank = background
@@ -127,6 +138,19 @@ func (w *waiter) relock() (*room, time.Time) {
 	}
 	r := p.lock()
 	return r, time.Now()
+}
+
+// unhindered tells whether w may leave with nobody waiting in any of its lines.
+func (w *waiter) unhindered(now time.Time) bool {
+	for i := range w.places {
+		p := &w.places[i]
+		l := p.line
+		t := l.pacer.clock(now)
+		if at, _ := l.soonest(t, 0, p.n); at > t || l.calls() > 0 || l.full() || l.shared(t) {
+			return false
+		}
+	}
+	return true
 }
 
 // admit refuses w if it is too large or would wait too long, and tells whether
@@ -213,16 +237,23 @@ func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
 		}
 	}
 	r.mu.Unlock()
-	if h := observe.From(ctx); h != nil && h.Paced != nil {
-		wait := now.Sub(w.since)
-		if wait == 0 {
-			w.why = ""
-		}
-		for i := range w.places {
-			h.Paced(ctx, observe.Paced{Key: w.places[i].key, N: w.places[i].n, Wait: wait, Reason: w.why, At: now})
-		}
-	}
+	w.report(ctx, now)
 	return w.release()
+}
+
+// report tells the hooks. No lock is held.
+func (w *waiter) report(ctx context.Context, now time.Time) {
+	h := observe.From(ctx)
+	if h == nil || h.Paced == nil {
+		return
+	}
+	wait := now.Sub(w.since)
+	if wait == 0 {
+		w.why = ""
+	}
+	for i := range w.places {
+		h.Paced(ctx, observe.Paced{Key: w.places[i].key, N: w.places[i].n, Wait: wait, Reason: w.why, At: now})
+	}
 }
 
 // promote puts w before all Interactive calls, in all its lines.
