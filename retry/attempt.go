@@ -109,7 +109,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	var f *flight
 	if limit > 0 {
-		f = newFlight(c.State, r, ctx, limit)
+		f = newFlight(r, ctx)
 		r = &f.request
 	} else {
 		r = r.WithContext(ctx)
@@ -124,7 +124,8 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if f != nil {
-		resp, err = f.roundTrip(base, a.Started)
+		f.begin(c.State, a.Started, limit)
+		resp, err = f.roundTrip(base, limit)
 	} else {
 		resp, err = checked(base.RoundTrip(r))
 	}
@@ -150,8 +151,7 @@ func (a *Attempt) limit() time.Duration {
 }
 
 // roundTrip sends the flight and ends its watch, however the base ends.
-func (f *flight) roundTrip(base http.RoundTripper, started time.Time) (resp *http.Response, err error) {
-	f.begin(started)
+func (f *flight) roundTrip(base http.RoundTripper, limit time.Duration) (resp *http.Response, err error) {
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit
@@ -166,7 +166,7 @@ func (f *flight) roundTrip(base http.RoundTripper, started time.Time) (resp *htt
 			resp.Body.Close()
 		}
 		f.detach()
-		return nil, &timeoutError{after: f.limit, err: err}
+		return nil, &timeoutError{after: limit, err: err}
 	}
 	if !f.isAttached() {
 		return resp, err
@@ -175,11 +175,12 @@ func (f *flight) roundTrip(base http.RoundTripper, started time.Time) (resp *htt
 		f.detach()
 		return resp, err
 	}
-	f.down = download{resp.Body, f}
+	down := &f.ends.Load().down
+	*down = download{resp.Body, f}
 	if w, ok := resp.Body.(io.Writer); ok {
-		resp.Body = duplex{&f.down, w}
+		resp.Body = duplex{down, w}
 	} else {
-		resp.Body = &f.down
+		resp.Body = down
 	}
 	return resp, nil
 }

@@ -3,27 +3,44 @@ package retry
 import (
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
-// upload notices the end of a request's body.
+// upload notices the end of a request's body, from where on the attempt is
+// watched.
 type upload struct {
 	body   io.ReadCloser
 	flight *flight
+	state  *State
+	limit  time.Duration
+
+	mu   sync.Mutex // between the sending of the body and the attempt's end
+	seen bool       // the end of the body
+	over bool       // the attempt has its answer or its error: no watch any more
 }
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.body.Read(p)
 	if err != nil {
-		u.flight.uploaded()
+		u.end()
 	}
 	return n, err
 }
 
 func (u *upload) Close() error {
 	err := u.body.Close()
-	u.flight.uploaded()
+	u.end()
 	return err
+}
+
+func (u *upload) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.seen && !u.over {
+		u.flight.watch(u.state, u.state.now(), u.limit)
+	}
+	u.seen = true
 }
 
 // download notices the end of a response's body, from where on the caller's

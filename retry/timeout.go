@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,91 +21,92 @@ import (
 type flight struct {
 	request http.Request
 	caller  context.Context
-	state   *State
-	limit   time.Duration
-	up      upload
-	down    download
 
-	at    int64 // when its time is over, in the state's time
-	slot  *atomic.Pointer[flight]
-	timer *time.Timer
+	at   int64                   // when its time is over, in the owner's time
+	slot *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
+	up   *upload                 // nil: no body
 
-	mu       sync.Mutex
-	over     bool // the attempt has its answer or its error: no watch any more
+	mu   sync.Mutex // guards what ends points to
+	ends atomic.Pointer[ending]
+}
+
+// ending is what a flight needs when somebody waits for its end, or when its
+// time is over. In between, which is most of the time, it has none.
+type ending struct {
+	timer    *time.Timer // of a flight that found no slot
 	err      error
 	done     chan struct{}
 	waiting  []*waiter
 	leave    func() bool // takes back the registration with the caller's context
 	detached bool
+	down     download
 }
 
 type waiter struct{ f func() }
 
-// newFlight copies r for an attempt of at most limit.
-func newFlight(s *State, r *http.Request, ctx context.Context, limit time.Duration) *flight {
-	f := &flight{caller: ctx, state: s, limit: limit}
+// newFlight copies r for an attempt with a timeout.
+func newFlight(r *http.Request, ctx context.Context) *flight {
+	f := &flight{caller: ctx}
 	f.request = *r.WithContext(f)
 	return f
 }
 
 // begin starts the watch. A request with a body is watched from the end of its
 // upload.
-func (f *flight) begin(started time.Time) {
+func (f *flight) begin(s *State, started time.Time, limit time.Duration) {
 	if b := f.request.Body; b != nil && b != http.NoBody {
-		f.up = upload{body: b, flight: f}
-		f.request.Body = &f.up
+		f.up = &upload{body: b, flight: f, state: s, limit: limit}
+		f.request.Body = f.up
 		return
 	}
-	f.watch(started)
+	f.watch(s, started, limit)
 }
 
-func (f *flight) watch(started time.Time) {
-	now := started.Sub(f.state.epoch)
-	f.state.watchFlight(f, int64(now), int64(now+f.limit))
-}
-
-// uploaded starts the watch at the end of the upload, wherever that is noticed.
-func (f *flight) uploaded() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.over && f.slot == nil && f.timer == nil && f.err == nil {
-		f.watch(f.state.now())
-	}
+func (f *flight) watch(s *State, started time.Time, limit time.Duration) {
+	now := started.Sub(s.epoch)
+	s.watchFlight(f, int64(now), int64(now+limit))
 }
 
 // end stops the watch. It reports whether the time was over.
 func (f *flight) end() (expired bool) {
-	if f.up.flight == nil {
+	if f.up == nil {
 		return !f.unwatch() // nobody else looks at it
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.over = true
+	f.up.mu.Lock()
+	defer f.up.mu.Unlock()
+	f.up.over = true
 	return !f.unwatch()
 }
 
-// expire ends the context of an attempt whose time is over.
-func (f *flight) expire() {
-	f.finish(context.DeadlineExceeded)
+// ending returns what guards f's end. The caller holds f.mu.
+func (f *flight) ending() *ending {
+	e := f.ends.Load()
+	if e == nil {
+		e = new(ending)
+		f.ends.Store(e)
+	}
+	return e
 }
 
+// expire ends the context of an attempt whose time is over.
+func (f *flight) expire() { f.finish(context.DeadlineExceeded) }
+
 // callerEnded ends the context as the caller's ended.
-func (f *flight) callerEnded() {
-	f.finish(f.caller.Err())
-}
+func (f *flight) callerEnded() { f.finish(f.caller.Err()) }
 
 func (f *flight) finish(err error) {
 	f.mu.Lock()
-	if f.err != nil {
+	e := f.ending()
+	if e.err != nil {
 		f.mu.Unlock()
 		return
 	}
-	f.err = err
-	if f.done != nil {
-		close(f.done)
+	e.err = err
+	if e.done != nil {
+		close(e.done)
 	}
-	waiting, leave := f.waiting, f.leave
-	f.waiting, f.leave = nil, nil
+	waiting, leave := e.waiting, e.leave
+	e.waiting, e.leave = nil, nil
 	f.mu.Unlock()
 	if leave != nil {
 		leave()
@@ -118,9 +120,13 @@ func (f *flight) finish(err error) {
 // otherwise hold the flight as long as that lives. Nobody needs its end any
 // more: the response's body was read or closed, or there is none.
 func (f *flight) detach() {
+	if f.ends.Load() == nil {
+		return
+	}
 	f.mu.Lock()
-	leave := f.leave
-	f.leave, f.detached = nil, true
+	e := f.ending()
+	leave := e.leave
+	e.leave, e.detached = nil, true
 	f.mu.Unlock()
 	if leave != nil {
 		leave()
@@ -130,9 +136,12 @@ func (f *flight) detach() {
 // isAttached reports whether somebody waits for the context's end, so that it
 // stands registered with the caller's.
 func (f *flight) isAttached() bool {
+	if f.ends.Load() == nil {
+		return false
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.leave != nil
+	return f.ending().leave != nil
 }
 
 // Deadline is the caller's: when the attempt's time is over is not known before
@@ -145,8 +154,8 @@ func (f *flight) Value(key any) any { return f.caller.Value(key) }
 func (f *flight) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err != nil {
-		return f.err
+	if e := f.ends.Load(); e != nil && e.err != nil {
+		return e.err
 	}
 	return f.caller.Err()
 }
@@ -154,16 +163,17 @@ func (f *flight) Err() error {
 func (f *flight) Done() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.done != nil {
-		return f.done
+	e := f.ending()
+	if e.done != nil {
+		return e.done
 	}
-	f.done = make(chan struct{})
-	if f.err != nil {
-		close(f.done)
+	e.done = make(chan struct{})
+	if e.err != nil {
+		close(e.done)
 	} else {
-		f.attach()
+		f.attach(e)
 	}
-	return f.done
+	return e.done
 }
 
 // AfterFunc is what package context asks a foreign context for (see
@@ -171,35 +181,34 @@ func (f *flight) Done() <-chan struct{} {
 func (f *flight) AfterFunc(fn func()) (stop func() bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err != nil {
+	e := f.ending()
+	if e.err != nil {
 		go fn()
 		return func() bool { return false }
 	}
-	f.attach()
+	f.attach(e)
 	w := &waiter{fn}
-	f.waiting = append(f.waiting, w)
+	e.waiting = append(e.waiting, w)
 	return func() bool { return f.forget(w) }
 }
 
 // attach registers with the caller's context, once, and only if it can end.
-func (f *flight) attach() {
-	if f.leave == nil && !f.detached && f.caller.Done() != nil {
-		f.leave = context.AfterFunc(f.caller, f.callerEnded)
+func (f *flight) attach(e *ending) {
+	if e.leave == nil && !e.detached && f.caller.Done() != nil {
+		e.leave = context.AfterFunc(f.caller, f.callerEnded)
 	}
 }
 
 func (f *flight) forget(w *waiter) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, have := range f.waiting {
-		if have == w {
-			last := len(f.waiting) - 1
-			f.waiting[i], f.waiting[last] = f.waiting[last], nil
-			f.waiting = f.waiting[:last]
-			return true
-		}
+	e := f.ending()
+	i := slices.Index(e.waiting, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	e.waiting = slices.Delete(e.waiting, i, i+1)
+	return true
 }
 
 // timeoutError is how an attempt ends that took too long.

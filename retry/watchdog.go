@@ -56,18 +56,23 @@ func (s *State) watchFlight(f *flight, now, at int64) {
 			return
 		}
 	}
-	f.timer = time.AfterFunc(time.Duration(at-now), f.expire)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ending().timer = time.AfterFunc(time.Duration(at-now), f.expire)
 }
 
 // unwatch reports whether f was still watched: if not, its time is over.
 func (f *flight) unwatch() bool {
-	switch {
-	case f.slot != nil:
+	if f.slot != nil {
 		return f.slot.CompareAndSwap(f, nil)
-	case f.timer != nil:
-		return f.timer.Stop()
 	}
-	return true
+	if f.ends.Load() == nil {
+		return true // never watched
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	timer := f.ending().timer
+	return timer == nil || timer.Stop()
 }
 
 // arm sets the timer to at, if it is not due before. It makes a new one each
