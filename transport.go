@@ -273,6 +273,9 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	}
 	s := sending{call: c, release: release}
 	defer s.end() // also when Base panics
+	if err = c.ctx.Err(); err != nil { // too late to send says nothing about the host
+		return nil, err
+	}
 	if t.Breaker != nil {
 		if s.permit, err = t.Breaker.Enter(c.origin, time.Time{}); err != nil {
 			return nil, err
