@@ -15,7 +15,7 @@ import (
 func show(out io.Writer, before, rows int, w *watch) (stop func()) {
 	every, draw, end := time.Second, lines(out, before, rows), func() {}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		every, draw, end = bar(out, before, rows)
+		every, draw, end = bar(f, before, rows)
 	}
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -43,12 +43,17 @@ func lines(out io.Writer, before, rows int) func(counts) {
 	}
 }
 
-func bar(out io.Writer, before, rows int) (every time.Duration, draw func(counts), end func()) {
+const (
+	barWidth = 24
+	aroundIt = 36 // percentage, count, times
+)
+
+func bar(out *os.File, before, rows int) (every time.Duration, draw func(counts), end func()) {
 	b := progressbar.NewOptions(rows,
 		progressbar.OptionSetWriter(out),
 		progressbar.OptionSetDescription("sending"),
 		progressbar.OptionShowCount(),
-		progressbar.OptionSetWidth(32),
+		progressbar.OptionSetWidth(barWidth),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionShowDescriptionAtLineEnd(),
 		progressbar.OptionUseANSICodes(true),
@@ -56,7 +61,11 @@ func bar(out io.Writer, before, rows int) (every time.Duration, draw func(counts
 	)
 	return 100 * time.Millisecond,
 		func(c counts) {
-			b.Describe("rows" + c.aside())
+			text := "rows" + c.aside()
+			if columns, _, err := term.GetSize(int(out.Fd())); err == nil { // a line that wraps cannot be drawn anew
+				text = text[:max(0, min(len(text), columns-barWidth-aroundIt))]
+			}
+			b.Describe(text)
 			b.Set(before + c.ended())
 		},
 		func() { b.Exit(); fmt.Fprintln(out) }
@@ -72,9 +81,9 @@ func (c counts) aside() string {
 			s += fmt.Sprintf(", %d %s", n, what)
 		}
 	}
-	add(c.repeated, "tries repeated")
+	add(c.repeated, "repeated")
 	add(c.refused, "refused")
-	add(c.again, "gone round again")
+	add(c.again, "round again")
 	add(c.rejected, "rejected")
 	add(c.lost, "given up")
 	return s

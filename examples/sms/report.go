@@ -179,15 +179,19 @@ func (t table) waits(all []wait) {
 	}
 }
 
-func (t table) time(took time.Duration, m met) {
+func (t table) time(took time.Duration, m met, cooled bool) {
 	t.line("elapsed", seconds(took), "")
 	ideal := m.ideal()
 	if ideal == 0 {
 		return
 	}
-	t.line("ideal", seconds(ideal), "max((%d−%d)/%d, %d−%d); we took %.0f %% more",
+	why := ""
+	if cooled {
+		why = ", for the run before has used the burst"
+	}
+	t.line("ideal", seconds(ideal), "max((%d−%d)/%d, %d−%d); we took %.0f %% more%s",
 		m.attempts, provider.AccountBurst, provider.AccountRate, m.most, provider.SenderBurst,
-		100*(took.Seconds()/ideal.Seconds()-1))
+		100*(took.Seconds()/ideal.Seconds()-1), why)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

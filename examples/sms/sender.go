@@ -89,12 +89,12 @@ func (s *sender) run(ctx context.Context, workers int) error {
 				}
 				done, err := s.send(ctx, r)
 				switch {
-				case done:
-					impatient.Reset(patience)
-					s.queue.done(r)
 				case err != nil:
 					stop(err)
 					return
+				case done:
+					impatient.Reset(patience)
+					s.queue.done(r)
 				default:
 					sleep(ctx, pause)
 					s.queue.back(r)
@@ -107,7 +107,7 @@ func (s *sender) run(ctx context.Context, workers int) error {
 }
 
 // send makes one call for a row. If it is not done it stays pending; an error
-// means that the others would fare no better.
+// means that there is no sense in going on with the others.
 func (s *sender) send(whole context.Context, r row) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(whole, callWithin)
 	defer cancel()

@@ -15,18 +15,19 @@ import (
 
 // polite sends what is left of the job, and reports.
 func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) error {
-	to, err := j.target(ctx, o)
-	if err != nil {
-		return err
-	}
 	store, err := quota.OpenFile(j.quotaFile())
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	to, err := j.target(ctx, o)
+	if err != nil {
+		return err
+	}
 	w, pending := newWatch(), j.pending(rows)
 	t := politely(connections(o.workers), store, o.quota, to.child != nil, w)
-	if time.Since(j.last) < refill {
+	onHeels := time.Since(j.last) < refill
+	if onHeels {
 		coolDown(t)
 	}
 	s := &sender{job: j, url: to.messages, client: &http.Client{Transport: t}, queue: newQueue(pending, o.workers), watch: w}
@@ -60,7 +61,7 @@ func (j *job) polite(ctx context.Context, o options, rows []row, out io.Writer) 
 	tab.gap()
 	tab.waits(w.reasons())
 	tab.gap()
-	tab.time(took, m)
+	tab.time(took, m, onHeels)
 	switch {
 	case failed != nil:
 		return failed
@@ -105,7 +106,7 @@ func (j *job) naive(ctx context.Context, o options, rows []row, out io.Writer) e
 	tab.gap()
 	tab.attempts(m)
 	tab.gap()
-	tab.time(took, m)
+	tab.time(took, m, false)
 	return nil
 }
 
