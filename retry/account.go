@@ -11,79 +11,68 @@ type account struct {
 	key   string
 	epoch time.Time // ticks count from here
 
-	// recent counts the calls of the last second, a word a tick:
-	//
-	//	tick number, 24 bits │ failures, 20 bits │ successes, 20 bits
-	//
-	// so that a success costs one atomic addition. A tick number comes back
-	// after 24 days, which at worst raises the ceiling for a second.
-	recent [ticks]atomic.Uint64
+	// recent counts the calls of the last second, a word a tick: its number in
+	// the upper half, calls in the lower. So a call costs an atomic addition
+	// when it begins, and another one when it succeeds.
+	recent  [ticks]atomic.Uint64
+	success atomic.Uint64
 
 	mu       sync.Mutex
 	tokens   float64
-	settled  time.Time     // when tokens were worked out
-	credited [ticks]uint32 // the successes of each tick that tokens hold
+	settled  time.Time // when tokens were worked out
+	credited uint64    // successes that tokens hold
 }
-
-const (
-	oneSuccess = uint64(1)
-	oneFailure = uint64(1) << 20
-	countMask  = 1<<20 - 1
-	tickShift  = 40
-	tickMask   = 1<<24 - 1
-)
 
 // open makes a new account, which is full.
 func (a *account) open(key string, now time.Time) {
 	a.key, a.epoch, a.settled, a.tokens = key, now, now, startTokens
 }
 
-// count adds n, oneSuccess or oneFailure, to the tick of now.
-func (a *account) count(n uint64, now time.Time) {
+// count counts a call in the tick of now.
+func (a *account) count(now time.Time) {
 	tick := a.tick(now)
 	word := &a.recent[tick%ticks]
-	if word.Load()>>tickShift != tick {
-		a.turn(tick)
+	if old := word.Load(); old>>32 != tick {
+		// A tick that is not the word's own is a new one even if it is smaller:
+		// the clock of a test may begin again.
+		word.CompareAndSwap(old, tick<<32)
 	}
-	// The tick may have been turned meanwhile; the call then counts for the
-	// next one, which is as good.
-	word.Add(n)
+	word.Add(1)
 }
 
 func (a *account) tick(now time.Time) uint64 {
-	return uint64(now.Sub(a.epoch)/tickSize) & tickMask
-}
-
-// turn gives a word to a new tick. A tick that is not the word's own is a new
-// one even if it is smaller: the clock of a test may begin again.
-func (a *account) turn(tick uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	i := tick % ticks
-	if a.recent[i].Load()>>tickShift == tick {
-		return
-	}
-	old := a.recent[i].Swap(tick << tickShift)
-	a.tokens += earned * float64(uint32(old&countMask)-a.credited[i])
-	a.credited[i] = 0
+	return uint64(uint32(now.Sub(a.epoch) / tickSize))
 }
 
 // settle brings tokens up to now: what was earned, the floor, the ceiling.
 func (a *account) settle(now time.Time) {
-	for i := range a.recent {
-		n := uint32(a.recent[i].Load() & countMask)
-		a.tokens += earned * float64(n-a.credited[i])
-		a.credited[i] = n
-	}
+	n := a.success.Load()
+	a.tokens += earned * float64(n-a.credited)
+	a.credited = n
 	if passed := now.Sub(a.settled); passed > 0 {
 		a.tokens += float64(passed) / float64(floorEvery)
 	}
 	a.settled = now
-	a.clamp(now)
+	a.tokens = min(a.tokens, max(startTokens, capShare*float64(a.calls(now))))
 }
 
-func (a *account) clamp(now time.Time) {
-	a.tokens = min(a.tokens, max(startTokens, capShare*float64(a.calls(now))))
+// take pays for a retry, if it can.
+func (a *account) take(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settle(now)
+	if a.tokens < oneToken {
+		return false
+	}
+	a.tokens--
+	return true
+}
+
+func (a *account) level(now time.Time) float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settle(now)
+	return a.tokens
 }
 
 // calls counts those of the last second, or of the last seven eighths of it.
@@ -91,8 +80,8 @@ func (a *account) calls(now time.Time) (n uint64) {
 	tick := a.tick(now)
 	for i := range a.recent {
 		v := a.recent[i].Load()
-		if (tick-v>>tickShift)&tickMask < ticks {
-			n += v&countMask + v>>20&countMask
+		if uint32(tick-v>>32) < ticks {
+			n += v & (1<<32 - 1)
 		}
 	}
 	return n
@@ -100,8 +89,5 @@ func (a *account) calls(now time.Time) (n uint64) {
 
 // isFresh reports whether nothing would be lost if the account were forgotten.
 func (a *account) isFresh(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.settle(now)
-	return a.tokens >= startTokens && a.calls(now) == 0
+	return a.level(now) >= startTokens && a.calls(now) == 0
 }

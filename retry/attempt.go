@@ -46,7 +46,9 @@ func (a *Attempt) RoundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	c := a.call
 	a.sent, c.handed = true, true
-	c.sent++
+	if c.sent++; c.sent == 1 && c.policy.Budget != NoBudget {
+		c.open(a.started())
+	}
 	if c.hooks == nil {
 		return a.roundTrip(base)
 	}
@@ -70,12 +72,10 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 	if h.Answered == nil {
 		return a.roundTrip(base)
 	}
-	if a.Started.IsZero() {
-		a.Started = a.call.State.now()
-	}
+	started := a.started()
 	resp, err := a.roundTrip(base)
 	now := a.call.State.now()
-	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(a.Started)}
+	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(started)}
 	if err == nil {
 		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, now), true
 		answer.Status, answer.Told, answer.IsTold = resp.StatusCode, a.Signal.Wait, a.Signal.Told
@@ -124,13 +124,21 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if f != nil {
-		f.begin(c.State, a.Started, limit)
+		f.begin(c.State, a.started(), limit)
 		resp, err = f.roundTrip(base, limit)
 	} else {
 		resp, err = checked(base.RoundTrip(r))
 	}
 	a.NeverProcessed = err != nil && (provesUnsent(err) || trace != nil && trace.provesUnsent())
 	return resp, err
+}
+
+// started reads the clock, once an attempt.
+func (a *Attempt) started() time.Time {
+	if a.Started.IsZero() {
+		a.Started = a.call.State.now()
+	}
+	return a.Started
 }
 
 // limit is AttemptTimeout, or zero where it could change nothing, for the
@@ -141,10 +149,7 @@ func (a *Attempt) limit() time.Duration {
 	if d <= 0 || d >= forever/2 {
 		return 0
 	}
-	if a.Started.IsZero() {
-		a.Started = c.State.now()
-	}
-	if deadline, ok := a.Request.Context().Deadline(); ok && deadline.Sub(a.Started) <= d {
+	if deadline, ok := a.Request.Context().Deadline(); ok && deadline.Sub(a.started()) <= d {
 		return 0
 	}
 	return d

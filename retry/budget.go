@@ -56,57 +56,31 @@ const (
 	sweep = 16
 )
 
-// Take pays for one retry of a call with this key, if it can.
-func (b *Budget) Take(key string, now time.Time) bool {
-	if b == NoBudget {
-		return true
+// Called counts a call that begins. Retries are not counted.
+func (b *Budget) Called(key string, now time.Time) {
+	if b != NoBudget {
+		b.account(key, now).count(now)
 	}
-	a := b.account(key, now)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.settle(now)
-	if a.tokens < oneToken {
-		return false
-	}
-	a.tokens--
-	return true
 }
 
-// Level returns how many tokens a key has.
+// Succeeded earns for a call that succeeded, at once or by a retry.
+func (b *Budget) Succeeded(key string, now time.Time) {
+	if b != NoBudget {
+		b.account(key, now).success.Add(1)
+	}
+}
+
+// Take pays for one retry of a call with this key, if it can.
+func (b *Budget) Take(key string, now time.Time) bool {
+	return b == NoBudget || b.account(key, now).take(now)
+}
+
+// Level returns how many tokens a key has. NoBudget has 10 for ever.
 func (b *Budget) Level(key string, now time.Time) float64 {
 	if b == NoBudget {
 		return startTokens
 	}
-	a := b.account(key, now)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.settle(now)
-	return a.tokens
-}
-
-// Called counts a call by how its first attempt ended.
-func (b *Budget) Called(key string, success bool, now time.Time) {
-	if b == NoBudget {
-		return
-	}
-	n := oneSuccess
-	if !success {
-		n = oneFailure
-	}
-	b.account(key, now).count(n, now)
-}
-
-// Recovered counts a call that succeeded by a retry.
-func (b *Budget) Recovered(key string, now time.Time) {
-	if b == NoBudget {
-		return
-	}
-	a := b.account(key, now)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.settle(now)
-	a.tokens += earned
-	a.clamp(now)
+	return b.account(key, now).level(now)
 }
 
 func (b *Budget) account(key string, now time.Time) *account {

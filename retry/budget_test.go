@@ -27,16 +27,12 @@ type fleet struct {
 
 func (f *fleet) call(now time.Time, failing float64) {
 	f.calls++
+	f.budget.Called(host, now)
 	for n := 1; ; n++ {
 		f.attempts++
 		ok := f.random.Float64() >= failing
-		switch {
-		case n == 1:
-			f.budget.Called(host, ok, now)
-		case ok:
-			f.budget.Recovered(host, now)
-		}
 		if ok {
+			f.budget.Succeeded(host, now)
 			f.answered++
 			return
 		}
@@ -102,7 +98,7 @@ func TestBudgetOfAnIdleClient(t *testing.T) {
 	at := noon
 	for range 100 {
 		at = at.Add(time.Minute)
-		b.Called(host, false, at)
+		b.Called(host, at)
 		assert.True(t, b.Take(host, at), "one retry a minute")
 	}
 	for range 9 {
@@ -120,10 +116,10 @@ func TestBudgetEarnsATenth(t *testing.T) {
 	}
 	for i := range 10 {
 		assert.False(t, b.Take(host, noon), "after %d successes", i)
-		b.Called(host, true, noon)
+		b.Succeeded(host, noon)
 	}
 	for range 10 {
-		b.Recovered(host, noon)
+		b.Succeeded(host, noon)
 	}
 	assert.InDelta(t, 2, b.Level(host, noon), 1e-9)
 	assert.True(t, b.Take(host, noon))
@@ -151,12 +147,11 @@ func TestBudgetStaysWithinItsBound(t *testing.T) {
 					credit--
 				}
 			case 1:
-				b.Recovered(host, now)
+				b.Succeeded(host, now)
 				credit += 0.1
 			default:
-				b.Called(host, random.IntN(4) > 0, now)
+				b.Called(host, now)
 				called = append(called, now)
-				credit += 0.1
 			}
 			last := 0
 			for i := len(called) - 1; i >= 0 && now.Sub(called[i]) < time.Second; i-- {
@@ -180,7 +175,7 @@ func TestBudgetBaseDoesNotShrinkWithFailures(t *testing.T) {
 	now := f.run(noon, 2*time.Second, 1000, 0)
 	for range 1500 {
 		now = now.Add(time.Millisecond)
-		f.budget.Called(host, false, now)
+		f.budget.Called(host, now)
 	}
 	assert.GreaterOrEqual(t, f.budget.Level(host, now), 80.0)
 }
@@ -217,7 +212,7 @@ func TestBudgetMemoryIsBounded(t *testing.T) {
 	var b Budget
 	for i := range 50_000 {
 		now := noon.Add(time.Duration(i) * time.Millisecond)
-		b.Called(fmt.Sprintf("https://host-%d.example.com:443", i), i%3 > 0, now)
+		b.Called(fmt.Sprintf("https://host-%d.example.com:443", i), now)
 	}
 	assert.LessOrEqual(t, len(b.accounts), 4096)
 	assert.Equal(t, len(b.accounts), b.order.Len())
@@ -235,11 +230,11 @@ func heap() int64 {
 // The clock of a synctest bubble begins in 2000.
 func TestBudgetSurvivesAClockThatJumps(t *testing.T) {
 	var b Budget
-	b.Called(host, true, noon)
+	b.Called(host, noon)
 	for range 3 {
 		for _, now := range []time.Time{noon.AddDate(-30, 0, 0), noon, noon.AddDate(30, 0, 0)} {
-			b.Called(host, true, now)
-			b.Called(host, false, now)
+			b.Called(host, now)
+			b.Succeeded(host, now)
 			level := b.Level(host, now)
 			assert.True(t, level >= 0 && level <= 10, "level %v", level)
 		}
@@ -253,7 +248,8 @@ func TestBudgetOfManyGoroutines(t *testing.T) {
 	for g := range taken {
 		wg.Go(func() {
 			for i := range 1000 {
-				b.Called(host, true, noon.Add(time.Duration(i)*time.Millisecond))
+				b.Called(host, noon.Add(time.Duration(i)*time.Millisecond))
+				b.Succeeded(host, noon)
 				if b.Take(host, noon) {
 					taken[g]++
 				}
@@ -273,8 +269,8 @@ func TestNoBudget(t *testing.T) {
 	for range 1000 {
 		assert.True(t, NoBudget.Take(host, noon))
 	}
-	NoBudget.Called(host, true, noon)
-	NoBudget.Recovered(host, noon)
+	NoBudget.Called(host, noon)
+	NoBudget.Succeeded(host, noon)
 	assert.Equal(t, 10.0, NoBudget.Level(host, noon))
 	assert.Empty(t, NoBudget.accounts)
 }
@@ -283,7 +279,8 @@ func BenchmarkBudgetSuccess(b *testing.B) {
 	var budget Budget
 	b.ReportAllocs()
 	for b.Loop() {
-		budget.Called(host, true, noon)
+		budget.Called(host, noon)
+		budget.Succeeded(host, noon)
 	}
 }
 

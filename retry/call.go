@@ -59,6 +59,8 @@ type run struct {
 	processed   bool          // for all we know
 	uncertain   bool          // an attempt failed halfway, for all we know
 
+	account *account // the budget's; nil: none
+
 	status int // of the last response that was given up
 	signal headerparse.Signal
 }
@@ -108,8 +110,10 @@ func (c *Call) send() {
 	}
 	a.N, a.Request, a.call = c.sent+1, c.Request, c
 	a.Response, a.Err = checked(c.Sender.Send(a))
-	if a.Response != nil && !a.sent {
-		c.sent++ // answered by the Sender itself
+	if a.Response != nil && !a.sent { // answered by the Sender itself
+		if c.sent++; c.sent == 1 {
+			c.open(c.State.now())
+		}
 	}
 }
 
@@ -120,13 +124,13 @@ func (c *Call) decide() (again bool) {
 		if c.tired {
 			c.verdict = decision{}
 		}
-		c.settle(true)
+		c.succeed()
 		return false
 	}
 	c.tired = true
 	s := c.judge()
-	if !s.ended && s.kind != refused {
-		c.settle((s.kind == final || s.kind == conflict) && s.check != Retry)
+	if (s.kind == final || s.kind == conflict) && s.check != Retry {
+		c.succeed()
 	}
 	c.verdict = c.weigh(&s)
 	if c.verdict.again && !c.prepare() {
@@ -188,11 +192,7 @@ func (c *Call) weigh(s *situation) decision {
 	s.sent, s.retries, s.last = c.sent, c.retries, c.backoff
 	s.rewinds = c.bodiless || c.Request.GetBody != nil || !c.handed
 	s.room = c.room(now)
-	b, key := c.budget(), ""
-	if b != NoBudget {
-		key = c.key()
-	}
-	s.funded = b.Level(key, now) >= oneToken
+	s.funded = c.account == nil || c.account.level(now) >= oneToken
 	random := c.State.random
 	if random == nil {
 		random = rand.Float64
@@ -224,25 +224,37 @@ func (c *Call) prepare() bool {
 		}
 		c.body = body
 	}
-	if b := c.budget(); c.verdict.pays && b != NoBudget && !b.Take(c.key(), c.State.now()) {
+	if c.verdict.pays && c.account != nil && !c.account.take(c.State.now()) {
 		c.verdict.reason = observe.Budget
 		return false
 	}
 	return true
 }
 
-func (c *Call) budget() *Budget {
-	if b := c.policy.Budget; b != nil {
-		return b
+// open finds the account that pays for the call's retries, and counts the call.
+func (c *Call) open(now time.Time) {
+	b := c.policy.Budget
+	if b == NoBudget {
+		return
 	}
-	return &c.State.budget
+	if b == nil {
+		b = &c.State.budget
+	}
+	var key string
+	if c.policy.Key != nil {
+		key = c.policy.Key(c.Request)
+	} else {
+		key = c.origin()
+	}
+	c.account = b.account(key, now)
+	c.account.count(now)
 }
 
-func (c *Call) key() string {
-	if key := c.policy.Key; key != nil {
-		return key(c.Request)
+// succeed earns for the call.
+func (c *Call) succeed() {
+	if c.account != nil {
+		c.account.success.Add(1)
 	}
-	return c.origin()
 }
 
 func (c *Call) origin() string {
@@ -250,24 +262,6 @@ func (c *Call) origin() string {
 		return c.Origin
 	}
 	return c.State.origins.Of(c.Request.URL)
-}
-
-// settle counts an answer for the budget.
-func (c *Call) settle(success bool) {
-	b := c.budget()
-	if b == NoBudget {
-		return
-	}
-	now := c.attempt.Ended
-	if now.IsZero() {
-		now = c.State.now()
-	}
-	switch {
-	case c.sent == 1:
-		b.Called(c.key(), success, now)
-	case success:
-		b.Recovered(c.key(), now)
-	}
 }
 
 // remember adds the attempt to the history.

@@ -51,7 +51,7 @@ func (c *Call) reset() {
 	if !a.Started.IsZero() || !a.Ended.IsZero() {
 		a.Started, a.Ended = time.Time{}, time.Time{}
 	}
-	c.sent, c.handed = 0, false
+	c.sent, c.handed, c.account = 0, false, nil
 }
 
 // failure makes the error of a call, which shares no memory with it.
