@@ -22,11 +22,8 @@ func (p *Pacer) SetRate(rate Rate, burst int64) {
 	set := func(l *line) {
 		l.settle(t)
 		l.bucket.set(p.pace, t)
-		if l.calls() > 0 {
-			r.refuse(l, now)
-			r.wake(l, now)
-		}
-		l.refresh(t)
+		r.refuse(l, now)
+		r.changed(l, now)
 	}
 	for l := p.oldest; l != nil; l = l.newer {
 		set(l)
@@ -55,6 +52,7 @@ func (p *Pacer) Hold(key string, until time.Time) {
 	l.settle(t)
 	held := l.keepBack(t, later(t, int64(until.Sub(now))))
 	if held {
+		r.refuse(l, now)
 		r.changed(l, now)
 	}
 	r.mu.Unlock()
@@ -136,16 +134,17 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 		changed = l.hold.lift(t) || changed || l.learnt.on()
 		l.learnt.accepted(t, l.answered.Load(), counted)
 	}
+	if l.hold.end > before {
+		held = time.Duration(l.hold.end - t)
+		r.refuse(l, now)
+	}
 	if changed {
 		p.loosen()
 		r.changed(l, now)
 	} else {
 		l.refresh(t)
 	}
-	if l.hold.end > before {
-		return time.Duration(l.hold.end - t)
-	}
-	return 0
+	return held
 }
 
 // throttle tells whether a wait that comes with the status is an order.
@@ -160,7 +159,6 @@ func throttle(status int) bool {
 // changed brings a change of what l may do to those who wait.
 func (r *room) changed(l *line, now time.Time) {
 	if l.calls() > 0 {
-		r.refuse(l, now)
 		r.wake(l, now)
 	}
 	l.refresh(l.pacer.clock(now))

@@ -208,6 +208,22 @@ func TestSpreadSubtractsWhatIsInFlight(t *testing.T) {
 	})
 }
 
+// An answer that does not tell the limit has used it all the same.
+func TestSilentAnswerCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := unjittered(&Pacer{MaxWait: -1})
+		start := time.Now()
+		leave(t, p, start, "k", 1)
+		p.Observe("k", limited(200, limit("", 100, 2, 10*time.Second)), start)
+		var got []time.Duration
+		for range 3 {
+			got = append(got, leave(t, p, start, "k", 1))
+			p.Observe("k", headerparse.Signal{Status: 200}, time.Now())
+		}
+		assert.Equal(t, "[0s 5s 10s]", fmt.Sprint(got))
+	})
+}
+
 func TestRemainingOnlyFallsUntilTheReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := unjittered(&Pacer{MaxWait: -1, SpreadBelow: 1})
@@ -245,7 +261,9 @@ func TestLostCallsAreForgotten(t *testing.T) {
 			leave(t, p, start, "k", 1)
 		}
 		p.Observe("k", limited(200, limit("", 100, 5, time.Hour)), start)
-		assert.LessOrEqual(t, leave(t, p, start, "k", 1), time.Minute+time.Second)
+		at := leave(t, p, start, "k", 1)
+		assert.GreaterOrEqual(t, at, time.Duration(lostAfter), "all that is left may be on its way")
+		assert.LessOrEqual(t, at, time.Minute+time.Second)
 	})
 }
 
@@ -266,6 +284,8 @@ func TestLearnsFromThrottlesWithoutNumbers(t *testing.T) {
 		require.True(t, l.learnt.on())
 		assert.InDelta(t, 50, l.learnt.rate(), 25, "the rate was measured before")
 		start = time.Now()
+		leave(t, p, start, "k", 1)
+		assert.InDelta(t, 1/l.learnt.rate(), time.Since(start).Seconds(), 1e-3, "it begins empty")
 		for range 30 {
 			leave(t, p, start, "k", 1)
 			p.Observe("k", headerparse.Signal{Status: 200}, time.Now())

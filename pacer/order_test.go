@@ -280,7 +280,11 @@ func TestWaitAllDoesNotDeadlock(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			var mu sync.Mutex
-			last := map[string]int{}
+			type departure struct {
+				call int
+				at   time.Time
+			}
+			left := map[string][]departure{}
 			for i := range 300 {
 				var claims []Claim
 				for _, j := range rnd.Perm(5)[:1+rnd.IntN(3)] {
@@ -301,8 +305,7 @@ func TestWaitAllDoesNotDeadlock(t *testing.T) {
 					}
 					mu.Lock()
 					name := sameKeys(claims)
-					assert.Less(t, last[name], i+1, name)
-					last[name] = i + 1
+					left[name] = append(left[name], departure{i, time.Now()})
 					mu.Unlock()
 					time.Sleep(hold)
 					release()
@@ -310,6 +313,12 @@ func TestWaitAllDoesNotDeadlock(t *testing.T) {
 				time.Sleep(time.Duration(1 + rnd.Int64N(int64(5*ms))))
 			}
 			wg.Wait()
+			for name, all := range left {
+				sort.Slice(all, func(i, j int) bool { return all[i].call < all[j].call })
+				for i := 1; i < len(all); i++ {
+					assert.False(t, all[i].at.Before(all[i-1].at), name)
+				}
+			}
 			for _, p := range pacers {
 				assert.Zero(t, p.Stats().Waiting)
 				for _, l := range p.lines {
