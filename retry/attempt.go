@@ -25,9 +25,9 @@ type Attempt struct {
 	Refused        bool               // this client did not send it; also found by the error's Refused() bool
 	OpenFor        time.Duration      // if an open circuit refused it: how long it stays open; also found by the error's OpenFor()
 
-	// When it left and when its answer was there. A Sender that has read the
-	// clock may set them, Started right before RoundTrip and Ended right after
-	// it, which spares readings; zero: not known.
+	// When it left and when its answer was there; zero: not known. A Sender that
+	// has read the clock may set them, right before RoundTrip and right after it,
+	// which spares a reading each.
 	Started, Ended time.Time
 
 	call *Call

@@ -127,6 +127,8 @@ func (p *Policy) decideRefused(s situation, random func() float64) decision {
 		return stop(observe.Cancelled)
 	case !s.open || !p.OutlastOpen || s.check == Stop:
 		return stop(observe.Refused)
+	case !s.rewinds: // a circuit further down, behind a base that has closed the body
+		return stop(observe.NotReplayable)
 	case s.wait > p.maxRetryAfter():
 		return stop(observe.TooLong)
 	case s.wait >= s.room:

@@ -69,6 +69,7 @@ func TestDecide(t *testing.T) {
 		{"refused", Policy{OutlastOpen: true}, func(s *situation) { s.kind = refused }, -1, observe.Refused},
 		{"refused, check allows", Policy{}, func(s *situation) { s.kind, s.check = refused, Retry }, -1, observe.Refused},
 		{"open circuit, not outlasted", Policy{}, func(s *situation) { s.kind, s.open, s.wait = refused, true, open }, -1, observe.Refused},
+		{"open circuit, no rewind", Policy{OutlastOpen: true}, func(s *situation) { s.kind, s.open, s.rewinds = refused, true, false }, -1, observe.NotReplayable},
 		{"open circuit, too long", Policy{OutlastOpen: true}, func(s *situation) { s.kind, s.open, s.wait = refused, true, time.Hour }, -1, observe.TooLong},
 		{"open circuit, no room", Policy{OutlastOpen: true}, func(s *situation) { s.kind, s.open, s.wait, s.room = refused, true, open, open }, -1, observe.Deadline},
 		{"open circuit, ended", Policy{OutlastOpen: true}, func(s *situation) { s.kind, s.open, s.ended = refused, true, true }, -1, observe.Cancelled},

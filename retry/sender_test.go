@@ -148,6 +148,25 @@ func TestOutlastOpenWithinTheRoom(t *testing.T) {
 	})
 }
 
+// A client in a client: the inner one's circuit refuses.
+func TestOutlastOpenBehindTheBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := steady(func(p *retry.Policy) { p.OutlastOpen = true })
+		inner := &open{left: 5 * second}
+		base := says(fails(inner), status(200))
+		resp, err := send(t, base, p, call(t, "POST", "payload"))
+		require.NoError(t, err)
+		resp.Body.Close()
+		assert.Equal(t, []string{"payload", "payload"}, base.bodies)
+		assert.GreaterOrEqual(t, base.at[1], 5*second)
+
+		r := call(t, "POST", "payload")
+		r.GetBody = nil
+		_, err = send(t, says(fails(inner)), p, r)
+		require.ErrorIs(t, err, inner)
+	})
+}
+
 func TestNeverProcessed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
