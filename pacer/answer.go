@@ -80,7 +80,7 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 //	any, with little left            spread that until the reset
 func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time) {
 	counted := false
-	if s.Status < http.StatusBadRequest && len(s.Limits) == 0 {
+	if !throttle(s.Status) && ample(s.Limits, p.spreadBelow()) {
 		if l := p.last.Load(); l != nil && l.key == key && l.quiet.Load() {
 			if l.answered.Add(1)%sampleEvery != 0 {
 				return
@@ -100,7 +100,7 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 	told := s.Told && s.Wait > 0 && throttle(s.Status)
 	l := p.known(key)
 	if l == nil {
-		if s.Status < http.StatusBadRequest && len(s.Limits) == 0 {
+		if !throttle(s.Status) && ample(s.Limits, p.spreadBelow()) {
 			return 0
 		}
 		l = p.find(key)

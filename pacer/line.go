@@ -103,7 +103,9 @@ func (l *line) take(now, n int64) {
 	if l.spread.on {
 		l.spread.take(now, n, l.out(now))
 	}
-	l.inFlight++
+	if l.pacer.MaxInFlight > 0 {
+		l.inFlight++
+	}
 }
 
 // count notes that a call of n units left.
@@ -133,16 +135,17 @@ func (l *line) worth(calls int64) int64 {
 // changed when calls may leave.
 func (l *line) tell(now int64, limits []headerparse.Limit, below float64) (changed bool) {
 	told := false
-	for _, m := range limits {
-		if m.Remaining < 0 || m.Reset <= 0 || m.Unit == "concurrent-requests" {
-			continue // nothing to wait for
+	for i := range limits {
+		m := &limits[i]
+		if !waitable(m) {
+			continue
 		}
 		told = told || m.Name == l.spread.name
 		if m.Remaining == 0 {
 			changed = l.keepBack(now, later(now, int64(m.Reset))) || changed
 		}
 		if below > 0 && m.Quota > 0 && m.Unit != "content-bytes" {
-			changed = l.spread.tell(now, m, below, l.pacer.random) || changed
+			changed = l.spread.tell(now, *m, below, l.pacer.random) || changed
 		}
 	}
 	if l.spread.on && !told {
@@ -153,6 +156,21 @@ func (l *line) tell(now int64, limits []headerparse.Limit, below float64) (chang
 	return changed
 }
 
+// waitable tells whether a limit tells for what to wait, and until when.
+func waitable(m *headerparse.Limit) bool {
+	return m.Remaining >= 0 && m.Reset > 0 && m.Unit != "concurrent-requests"
+}
+
+// ample tells whether no limit is near its end.
+func ample(limits []headerparse.Limit, below float64) bool {
+	for i := range limits {
+		if m := &limits[i]; waitable(m) && (m.Remaining == 0 || m.Remaining < below*m.Quota) {
+			return false
+		}
+	}
+	return true
+}
+
 // keepBack holds the line until an instant.
 func (l *line) keepBack(now, until int64) bool {
 	return l.hold.extend(now, until, l.pacer.maxHold(), l.pacer.random())
@@ -161,7 +179,7 @@ func (l *line) keepBack(now, until int64) bool {
 // fresh returns the first instant from now on at which l equals a new line, if
 // nothing happens before: never, if something must.
 func (l *line) fresh(now int64) int64 {
-	if l.calls() > 0 || l.inFlight > 0 && l.pacer.MaxInFlight > 0 || l.learnt.on() {
+	if l.calls() > 0 || l.inFlight > 0 || l.learnt.on() {
 		return never
 	}
 	at := max(now, l.local)

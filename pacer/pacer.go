@@ -40,7 +40,7 @@
 // Calls of one class and the same keys leave in the order of their arrival.
 // Interactive calls leave before Background ones, but for one in ten. A call
 // that needs two keys takes from none until both are ready, and lets others go
-// before it meanwhile; after five seconds they may no longer delay it.
+// before it meanwhile; after a second they may no longer delay it.
 //
 // A call that would outlive its deadline or MaxWait is refused before it waits,
 // given the queue before it. What is refused or cancelled costs nothing, and
@@ -165,10 +165,12 @@ type Claim struct {
 // the sum. While one of its keys is not ready, others go before it in the rest.
 // Errors and release are as in [Pacer.Wait].
 func WaitAll(ctx context.Context, claims ...Claim) (release func(), err error) {
+	if len(claims) == 1 && claims[0].Pacer != nil {
+		return claims[0].Pacer.Wait(ctx, claims[0].Key, claims[0].N)
+	}
 	if ctx.Err() != nil {
 		return nil, endOf(ctx)
 	}
-	w := &waiter{places: make([]place, 0, len(claims))}
 	sum := make([]Claim, 0, len(claims))
 	for _, c := range claims {
 		if c.Pacer != nil {
@@ -184,6 +186,7 @@ func WaitAll(ctx context.Context, claims ...Claim) (release func(), err error) {
 	for _, c := range sum[1:] {
 		join(sum[0].Pacer, c.Pacer)
 	}
+	w := &waiter{places: make([]place, 0, len(sum))}
 	r := sum[0].Pacer.lock()
 	for _, c := range sum {
 		c.Pacer.prepare()

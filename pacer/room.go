@@ -97,7 +97,7 @@ const (
 // patience is how long a call lets others go first in a line that is ready for
 // it, even if that delays it. From then on they may only while it waits for
 // another line anyway: two busy keys could else starve a call that needs both.
-const patience = 5 * time.Second
+const patience = time.Second
 
 // judge says whether w may leave now.
 func (r *room) judge(w *waiter, now time.Time) verdict {
