@@ -327,7 +327,7 @@ func droppedAreClosed(t *trial) {
 		assert.Less(t, at[1], 30*time.Second, "the second attempt came after")
 	})
 	t.in("big ones", func(t *trial) {
-		big := answer(503, strings.Repeat("x", 64<<20), "Retry-After", "1")
+		big := answer(503, strings.Repeat("x", 16<<20), "Retry-After", "1")
 		base := newScript(big, answer(200, "ok"))
 		t.fetch(t.wrap(base), t.get())
 		base.mu.Lock()
