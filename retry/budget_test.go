@@ -180,6 +180,18 @@ func TestBudgetBaseDoesNotShrinkWithFailures(t *testing.T) {
 	assert.GreaterOrEqual(t, f.budget.Level(host, now), 80.0)
 }
 
+// What lies more than a second back raises nothing.
+func TestBudgetShrinksAfterASecond(t *testing.T) {
+	for ms := 0; ms < 1000; ms += 37 {
+		f := newFleet(1)
+		now := f.run(noon.Add(time.Duration(ms)*time.Millisecond), time.Second, 1000, 0)
+		if !assert.GreaterOrEqual(t, f.budget.Level(host, now.Add(-time.Millisecond)), 87.0) ||
+			!assert.Equal(t, 10.0, f.budget.Level(host, now.Add(time.Second))) {
+			return
+		}
+	}
+}
+
 func TestBudgetKeepsHostsApart(t *testing.T) {
 	var b Budget
 	for b.Take("a", noon) {

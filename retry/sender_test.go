@@ -111,7 +111,7 @@ func TestOutlastOpen(t *testing.T) {
 		g := &gate{base: base, refuses: []error{&open{left: 30 * second}, &open{}, &open{}, nil}}
 		r := with(call(t, "POST", "payload"), l.with)
 		body := closes(r)
-		p := steady(func(p *retry.Policy) { p.OutlastOpen, p.MaxAttempts = true, 1 })
+		p := steady(func(p *retry.Policy) { p.OutlastOpen, p.MaxAttempts, p.Budget = true, 1, spent() })
 		resp, never, err := do(t, g, p, r)
 		require.NoError(t, err)
 		resp.Body.Close()
@@ -208,6 +208,51 @@ func TestCallIsUsedAgain(t *testing.T) {
 			assert.True(t, never)
 			assert.Zero(t, e.Status)
 		}
+	})
+}
+
+// spent is a budget without a token for any call of these tests.
+func spent() *retry.Budget {
+	b := new(retry.Budget)
+	for b.Take("http://api.example.com:80", time.Now()) {
+	}
+	return b
+}
+
+// Nothing of one call reaches the next, not of one that went well either.
+func TestCallForgetsTheFormer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &retry.Call{State: new(retry.State)}
+		c.Policy = steady(func(p *retry.Policy) { p.Budget = spent() })
+		c.Request, c.Sender = call(t, "GET", ""), parsing{says(status(200))}
+		_, _, err := retry.Do(c)
+		require.NoError(t, err)
+
+		c.Policy = steady(func(p *retry.Policy) { p.Budget = retry.NoBudget })
+		base := says(status(503), status(200))
+		c.Request, c.Sender = call(t, "GET", ""), &gate{base: base}
+		resp, _, err := retry.Do(c)
+		require.NoError(t, err)
+		assert.Equal(t, 200, resp.StatusCode, "no budget, not the former's")
+		assert.Equal(t, []time.Duration{0, second}, base.at, "not told to wait by the former answer")
+	})
+}
+
+// parsing is a Sender that has read the answer itself.
+type parsing struct{ base http.RoundTripper }
+
+func (s parsing) Send(a *retry.Attempt) (*http.Response, error) {
+	resp, err := a.RoundTrip(s.base)
+	a.Signal.Told, a.Signal.Wait, a.Parsed = true, time.Minute, true
+	return resp, err
+}
+
+func TestSignalOfTheSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := says(status(503, "Retry-After", "2"), status(200))
+		_, _, err := retry.Do(&retry.Call{Request: call(t, "GET", ""), Sender: parsing{base}})
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, base.at[1], time.Minute)
 	})
 }
 

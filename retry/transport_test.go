@@ -305,6 +305,34 @@ func TestBudgetIsEarnedByRetries(t *testing.T) {
 	})
 }
 
+// What the budget is told: calls, not attempts, and every answer that is none
+// of failure.
+func TestBudgetCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const host = "http://api.example.com:80"
+		b := new(retry.Budget)
+		answers := status(404)
+		tr := &retry.Transport{Policy: &retry.Policy{Base: -1, MaxAttempts: 51, Budget: b}}
+		tr.Base = roundTrip(func(r *http.Request) (*http.Response, error) { return answers(r) })
+		get := func() {
+			resp, err := tr.RoundTrip(call(t, "GET", ""))
+			require.NoError(t, err)
+			resp.Body.Close()
+		}
+		for range 1000 {
+			get()
+		}
+		assert.InDelta(t, 100, b.Level(host, time.Now()), 1e-6, "a tenth of the calls")
+		answers = status(503)
+		get()
+		assert.InDelta(t, 50, b.Level(host, time.Now()), 1e-6, "less 50 retries")
+		for range 1000 {
+			b.Succeeded(host, time.Now())
+		}
+		assert.InDelta(t, 100.1, b.Level(host, time.Now()), 1e-6, "a tenth of 1,001 calls")
+	})
+}
+
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l log
