@@ -112,7 +112,9 @@ const (
 // Wait waits until n units of key may leave. The call leaves at the instant
 // Wait returns; the caller calls release exactly once when it is over, which is
 // what MaxInFlight counts. A call of no units, or fewer, takes none, but waits
-// for its turn like any.
+// for its turn like any. A grant is reported to the hooks of ctx
+// ([observe.Paced]), but for keys that nothing paces: those cost a few atomic
+// operations and no clock reading.
 //
 // On an error release is nil, and nothing was taken: ErrQueueFull; a
 // *[WaitError]; ErrTooLarge; or, once ctx has ended, an error that matches both
