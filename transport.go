@@ -272,7 +272,7 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 		return nil, err
 	}
 	s := sending{call: c, release: release}
-	defer s.end() // also when Base panics
+	defer s.end()                      // also when Base panics
 	if err = c.ctx.Err(); err != nil { // too late to send says nothing about the host
 		return nil, err
 	}

@@ -97,7 +97,8 @@ func (a *Attempt) event() observe.Attempt {
 func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
-	if c.body == nil && c.Header == nil && !c.traced && limit == 0 {
+	once := repeatsBelow(r, c.Header)
+	if c.body == nil && c.Header == nil && !c.traced && !once && limit == 0 {
 		resp, err := checked(base.RoundTrip(r))
 		a.NeverProcessed = err != nil && provesUnsent(err)
 		return resp, err
@@ -116,6 +117,9 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	if c.Header != nil {
 		r.Header = c.Header
+	}
+	if once {
+		r.GetBody = nil
 	}
 	if c.body != nil {
 		// An earlier attempt may still read its body, from a request of its own.
@@ -139,6 +143,31 @@ func (a *Attempt) started() time.Time {
 		a.Started = a.call.State.now()
 	}
 	return a.Started
+}
+
+// repeatsBelow reports whether net/http would send r again by itself if it finds
+// a reused connection dead: at once, past every pace, budget and hook, and with
+// this provider's key it may (net/http.Transport's "Idempotency-Key"). Without
+// a GetBody it leaves the repeat to us. A request without a body it repeats
+// whatever we do.
+func repeatsBelow(r *http.Request, h http.Header) bool {
+	if r.GetBody == nil || r.Body == nil || r.Body == http.NoBody {
+		return false
+	}
+	if h == nil {
+		h = r.Header
+	}
+	if _, keyed := h["Idempotency-Key"]; keyed {
+		return true
+	}
+	if _, keyed := h["X-Idempotency-Key"]; keyed {
+		return true
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
 }
 
 // limit is AttemptTimeout, or zero where it could change nothing, for the

@@ -167,5 +167,5 @@ func coolDown(t *polite.Transport) {
 func connections(workers int) once {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = workers
-	return once{t}
+	return t
 }
