@@ -164,7 +164,7 @@ func coolDown(t *polite.Transport) {
 }
 
 // connections are as many as workers, and kept.
-func connections(workers int) once {
+func connections(workers int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = workers
 	return t
