@@ -61,8 +61,7 @@ func eitherOr(t *testing.T) {
 		"err, 503": inTurn(fails(bad), says(503)),
 	} {
 		resp, err := do(t, polite.NewTransport(newProvider(answer)), request(t, "PUT", api, "x"))
-		if err == nil {
-			assert.NotNil(t, resp.Body, name)
+		if err == nil && assert.NotNil(t, resp, name) && assert.NotNil(t, resp.Body, name) {
 			resp.Body.Close()
 		}
 	}

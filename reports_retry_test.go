@@ -291,6 +291,7 @@ func policyForOneCall(t *testing.T) {
 	assert.Equal(t, 503, resp.StatusCode)
 	assert.Equal(t, seconds(0, 10, 30, 50, 70, 90), p.at)
 	assert.Equal(t, 503, status(t, tr))
+	require.Len(t, p.at, 8)
 	assert.Equal(t, seconds(90, 91), p.at[6:], "the next call has the client's policy again")
 }
 
