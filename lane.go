@@ -104,21 +104,33 @@ func (c *call) enterLanes(r *http.Request) {
 	}
 }
 
-// learn hands every pacer the part of an answer that is about it.
-func (c *call) learn(s headerparse.Signal, now time.Time) {
+// learn hands every pacer, and every quota, the part of an answer that is about
+// it.
+func (c *call) learn(s *headerparse.Signal, now time.Time) {
 	rest := s
-	laneClaims := c.claims[len(c.claims)-len(c.lanes):]
+	if len(c.lanes) > 0 {
+		rest = c.teachLanes(*s, now)
+	}
+	if c.t.Pacer != nil {
+		c.t.Pacer.Observe(c.account, *rest, now)
+	}
+	if len(c.t.Quotas) > 0 {
+		c.correct(*s, now)
+	}
+}
+
+// teachLanes returns what no lane claims.
+func (c *call) teachLanes(s headerparse.Signal, now time.Time) *headerparse.Signal {
+	rest := s
+	claims := c.claims[len(c.claims)-len(c.lanes):]
 	for i, l := range c.lanes {
 		if len(l.Limits) == 0 {
 			continue
 		}
-		mine := l.part(s)
+		claims[i].Pacer.Observe(claims[i].Key, l.part(s), now)
 		rest = without(rest, l)
-		laneClaims[i].Pacer.Observe(laneClaims[i].Key, mine, now)
 	}
-	if c.t.Pacer != nil {
-		c.t.Pacer.Observe(c.account, rest, now)
-	}
+	return &rest
 }
 
 // claims reports whether the lane learns from the limit; nil is an answer

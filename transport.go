@@ -59,6 +59,7 @@ type Transport struct {
 
 	origins origin.Cache
 	retries retry.State
+	idle    sync.Pool // of *call
 	compile sync.Once
 	lanes   []lane
 	invalid error
@@ -137,7 +138,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, untouched, err := retry.Do(&c.retry) // retry: c.Send, again and again
-	c.settle(c.spent, resp, untouched)
+	if c.spent != nil {
+		c.settle(c.spent, resp, untouched)
+	}
 	t.end(c)
 
 	if err != nil && t.Fallback != nil {
@@ -175,26 +178,20 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// call is one call on its way. It is pooled, so nothing that outlives RoundTrip
-// may point to it.
+// call is one call on its way. A Transport keeps the memory of those that are
+// over, so nothing that outlives RoundTrip may point to it.
 type call struct {
+	t     *Transport // what stands here first is the same for all calls of t
 	retry retry.Call
-	leg
-	lanes []*lane    // that match, in the order of claims after the Transport's own
-	spent []spending // per call
-}
 
-type leg struct {
-	t       *Transport
 	ctx     context.Context // the request's, with the Transport's hooks
 	origin  string          // for the breaker
 	account string          // for pace and quotas
 	cost    int64
 	claims  []pacer.Claim // places that it needs to leave
-	room    [2]pacer.Claim
+	lanes   []*lane       // that match, in the order of claims after the Transport's own
+	spent   []spending    // per call
 }
-
-var calls = sync.Pool{New: func() any { return new(call) }}
 
 // begin names the call, gives it its key, and finds its lanes.
 func (t *Transport) begin(r *http.Request) (*call, error) {
@@ -208,8 +205,11 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := calls.Get().(*call)
-	c.t, c.ctx, c.origin = t, r.Context(), t.origins.Of(r.URL)
+	c, _ := t.idle.Get().(*call)
+	if c == nil {
+		c = t.newCall()
+	}
+	c.ctx, c.origin = r.Context(), t.origins.Of(r.URL)
 	c.account, c.cost = c.origin, 1
 	if t.Account != nil {
 		c.account = t.Account(r)
@@ -217,18 +217,15 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if t.Cost != nil {
 		c.cost = t.Cost(r)
 	}
-	do := &c.retry
-	do.Request, do.Policy, do.State, do.Origin, do.Sender = r, t.policy(), &t.retries, c.origin, c
-	do.Vouched = key != "" || t.Keys.Vouched(r)
-	do.Prove = len(t.Quotas) > 0 // what was provably not processed is refunded
+	c.retry.Request, c.retry.Origin = r, c.origin
+	c.retry.Vouched = key != "" || t.Keys.Vouched(r)
 	if key != "" {
-		do.Header = withKey(r.Header, header, key)
+		c.retry.Header = withKey(r.Header, header, key)
 	}
 	if t.Hooks != nil {
 		c.ctx = observe.With(c.ctx, t.Hooks)
-		do.Request = r.WithContext(c.ctx)
+		c.retry.Request = r.WithContext(c.ctx)
 	}
-	c.claims = c.room[:0]
 	if t.Pacer != nil && c.cost > 0 {
 		c.claims = append(c.claims, pacer.Claim{Pacer: t.Pacer, Key: c.account, N: c.cost})
 	}
@@ -238,25 +235,26 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	return c, nil
 }
 
-// end gives the call's memory to the next one, without what it held.
+func (t *Transport) newCall() *call {
+	c := &call{t: t, claims: make([]pacer.Claim, 0, 1+len(t.lanes))}
+	c.retry.Policy, c.retry.State, c.retry.Sender = t.Retry, &t.retries, c
+	if t.Retry == nil {
+		c.retry.Policy = once
+	}
+	c.retry.Prove = len(t.Quotas) > 0 // what was provably not processed is refunded
+	return c
+}
+
+// end keeps the call's memory for the next one, without what the caller owns.
 func (t *Transport) end(c *call) {
-	c.leg = leg{}
-	clear(c.lanes)
+	c.ctx, c.retry.Request, c.retry.Header = nil, nil, nil
+	c.claims, c.lanes = c.claims[:0], c.lanes[:0]
 	clear(c.spent)
-	c.lanes, c.spent = c.lanes[:0], c.spent[:0]
-	do := &c.retry
-	do.Request, do.Policy, do.State, do.Header, do.Origin, do.Vouched, do.Prove, do.Sender = nil, nil, nil, nil, "", false, false, nil
-	calls.Put(c)
+	c.spent = c.spent[:0]
+	t.idle.Put(c)
 }
 
 var once = &retry.Policy{MaxAttempts: 1}
-
-func (t *Transport) policy() *retry.Policy {
-	if t.Retry == nil {
-		return once
-	}
-	return t.Retry
-}
 
 // Send is one try: wait for the turn, take the circuit's permit, send, and let
 // every room learn from the answer.
@@ -289,7 +287,9 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	}
 	resp, err := a.RoundTrip(t.base())
 	s.read(a, resp, err)
-	c.settle(spent, resp, a.NeverProcessed)
+	if spent != nil {
+		c.settle(spent, resp, a.NeverProcessed)
+	}
 	return s.hold(resp), err
 }
 
@@ -323,21 +323,23 @@ func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
 		s.outcome = outcomeOf(c.ctx, a, err)
 		return
 	}
-	s.now = time.Now()
-	a.Ended = s.now
+	signal := a.Signal
 	if !a.Parsed {
-		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, s.now), true
+		signal = headerparse.Parse(resp.StatusCode, resp.Header, time.Time{})
 	}
-	if a.Signal.Told {
-		s.told = a.Signal.Wait
+	// The clock is dear. An answer that went well and says nothing may as well
+	// have come when its try began.
+	if s.now = a.Started; resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
+		s.now = time.Now()
+		a.Ended, a.Signal, a.Parsed = s.now, signal, true
+		s.told = signal.Wait // zero unless told
 	}
 	classify := Outcome
 	if c.t.Outcome != nil {
 		classify = c.t.Outcome
 	}
-	s.outcome = classify(resp.StatusCode, a.Signal.Told)
-	c.learn(a.Signal, s.now)
-	c.correct(a.Signal, s.now)
+	s.outcome = classify(resp.StatusCode, signal.Told)
+	c.learn(&signal, s.now)
 }
 
 // hold keeps the places in flight until the body is read or closed.
