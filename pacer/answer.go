@@ -78,6 +78,9 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 //	429, 503 without any number      slow down, and come back by oneself
 //	any, with a limit that is spent  hold until its reset
 //	any, with little left            spread that until the reset
+//
+// The first slow-down is to seven tenths of Rate, or of what was accepted lately
+// if that is less and steady.
 func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time) {
 	counted := false
 	if !throttle(s.Status) && ample(s.Limits, p.spreadBelow()) {
@@ -128,7 +131,7 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 	case s.Status == http.StatusTooManyRequests || s.Status == http.StatusServiceUnavailable:
 		l.hold.asked = false
 		l.learnt.fed++
-		l.learnt.refused(t, l.answered.Load())
+		l.learnt.refused(t, l.answered.Load(), l.bucket.pace.Rate)
 		changed = true
 	default:
 		changed = l.hold.lift(t) || changed || l.learnt.on()

@@ -40,7 +40,9 @@ import "math"
 //     not, the provider has more than it had, and the past does not count.
 //   - A burst says little: of sixteen calls at once nginx may take six, at any
 //     rate. After silence, or of few calls, the rate starts at as many a second
-//     as were accepted, and a search follows.
+//     as were accepted, and a search follows. With a configured rate it starts
+//     from that, unless what was accepted has been steady for a second and is
+//     less. What is more than configured was not let out, and never counts.
 //   - Refusals come in bunches. Those of calls that had left before the last
 //     cut, and those within [settleFor] of it, cut nothing.
 //   - Refusals within a second of the one that set max, or with no acceptance in
@@ -84,13 +86,15 @@ const (
 // The units it allows are meant for a bucket that starts empty and holds what
 // the rate gives in a few milliseconds, at least 1.
 type learner struct {
+	given float64 // units per second that are configured; zero: none. Set by its owner.
+
 	phase phase
 	begun bool // last is set
 	first bool // nothing was cut since it was armed
 	last  int64
 
-	// Units accepted in this window, which has an age, and the one before.
-	age, lately, before float64
+	// Units accepted in this window, which has an age, and the two before.
+	age, lately, before, earlier float64
 
 	// Units accepted, and seconds, since the last refusal that followed an
 	// acceptance.
@@ -172,9 +176,9 @@ func (l *learner) pass(now int64) {
 	}
 	switch l.age += s; {
 	case l.age >= 2*window:
-		l.age, l.before, l.lately = 0, 0, 0
+		l.age, l.earlier, l.before, l.lately = 0, 0, 0, 0
 	case l.age >= window:
-		l.age, l.before, l.lately = l.age-window, l.lately, 0
+		l.age, l.earlier, l.before, l.lately = l.age-window, l.before, l.lately, 0
 	}
 	if l.phase == off {
 		return
@@ -183,7 +187,10 @@ func (l *learner) pass(now int64) {
 	l.due += s
 	l.cutAgo += s
 	if l.untroubled += s; l.untroubled >= forgetIn {
-		*l = learner{begun: true, last: now, age: l.age, lately: l.lately, before: l.before}
+		*l = learner{
+			given: l.given, begun: true, last: now,
+			age: l.age, lately: l.lately, before: l.before, earlier: l.earlier,
+		}
 	}
 }
 
@@ -216,12 +223,24 @@ func (l *learner) arm() {
 	l.phase, l.ceiling = search, math.Inf(1)
 	l.perCall = 1
 	l.max = max(leastRate, l.recent())
+	known := l.before >= enough*window && l.max >= enough
+	if l.given > 0 && (!l.steady() || l.max > l.given) {
+		known, l.max = true, max(leastRate, l.given)
+	}
 	l.pace = l.max
-	if l.before >= enough*window && l.max >= enough {
+	if known {
 		l.bend(depthFound)
 	}
 	l.brake()
 	l.first = true
+}
+
+// steady tells whether as many were accepted of late as in the second before,
+// give or take, and enough to tell.
+func (l *learner) steady() bool {
+	now := l.recent() * window
+	least := min(now, l.before, l.earlier)
+	return least >= enough*window && max(now, l.before, l.earlier) <= 2*least
 }
 
 // accept lets the rate grow by the time that use has paid for.
@@ -256,6 +275,9 @@ func (l *learner) accept() {
 
 // cut answers a refusal that is news.
 func (l *learner) cut() {
+	if l.given > 0 {
+		l.pace = min(l.pace, max(leastRate, l.given))
+	}
 	if l.taken == 0 || l.since < 1 { // shut, or too soon to tell
 		l.phase = search
 		l.pace = max(leastRate, (1-depthFound)*l.pace)

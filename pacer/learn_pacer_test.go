@@ -129,3 +129,35 @@ func TestPacerFindsTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// With a configured rate, one refusal costs little, whenever it comes: at first
+// nothing is measured yet that it could start from.
+func TestStrayRefusalAtAConfiguredRate(t *testing.T) {
+	took := func(rate Rate, burst int64, refused ...int) (took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			p := &Pacer{Rate: rate, Burst: burst}
+			start := time.Now()
+			for i := range 200 {
+				leave(t, p, start, "k", 1)
+				status := http.StatusOK
+				if slices.Contains(refused, i) {
+					status = http.StatusServiceUnavailable
+				}
+				p.Observe("k", headerparse.Parse(status, http.Header{}, time.Now()), time.Now())
+			}
+			took = time.Since(start)
+		})
+		return took
+	}
+	rate := Per(20, time.Second)
+	require.Equal(t, 9850*ms, took(rate, 3))
+	for i := range 200 {
+		assert.LessOrEqual(t, took(rate, 3, i), 10500*ms, "call %d is refused", i)
+	}
+	assert.LessOrEqual(t, took(rate, 3, 0, 1, 2), 10500*ms, "the whole burst")
+	assert.LessOrEqual(t, took(rate, 0, 0), 10500*ms)
+	for _, i := range []int{0, 5, 20, 100} {
+		assert.LessOrEqual(t, took(Per(2, time.Second), 3, i), 102*time.Second, "call %d at two a second", i)
+		assert.LessOrEqual(t, took(Per(200, time.Second), 3, i), 1300*ms, "call %d at 200 a second", i)
+	}
+}

@@ -183,6 +183,66 @@ func TestLearnStartsFromWhatWasAccepted(t *testing.T) {
 	assert.InDelta(t, 70, l.rate(), 1, "100 a second for five seconds")
 }
 
+func TestLearnStartsFromTheConfiguredRate(t *testing.T) {
+	// accepted is how many a second, in each half of one, before the refusal.
+	start := func(given float64, accepted ...int) float64 {
+		l := learner{given: given}
+		now := int64(0)
+		for _, n := range accepted {
+			for range n / 2 {
+				l.answer(now, false)
+				now += int64(1e9) / int64(n)
+			}
+		}
+		l.answer(now, true)
+		return l.rate()
+	}
+	for _, c := range []struct {
+		name     string
+		want     float64
+		given    float64
+		accepted []int
+	}{
+		{"nothing is measured", 14, 20, nil},
+		{"less than a second", 70, 100, []int{50}},
+		{"steady, and less than configured", 35, 100, []int{50, 50, 50}},
+		{"steady, and more", 70, 100, []int{200, 200, 200}},
+		{"rises", 70, 100, []int{10, 20, 60}},
+		{"falls", 70, 100, []int{60, 20, 20}},
+		{"too few to tell", 70, 100, []int{4, 4, 4, 4}},
+		{"slower than the slowest", 0.5, 0.1, nil},
+	} {
+		assert.InDelta(t, c.want, start(c.given, c.accepted...), 0.02*c.want, c.name)
+	}
+	// A pause before the refusal is no lower rate.
+	l := learner{given: 100}
+	for i := range int64(150) {
+		l.answer(i*10*msec, false)
+	}
+	l.answer(1900*msec, true)
+	assert.Equal(t, 70.0, l.rate())
+}
+
+// A learnt rate that has grown past the configured one was never let out: the
+// next refusal cuts from the configured one.
+func TestLearnCutsFromTheConfiguredRate(t *testing.T) {
+	l := learner{given: 20}
+	l.answer(0, true)
+	now := int64(0)
+	for l.rate() < 100 {
+		now += 50 * msec
+		l.sent(now, 1)
+		l.answer(now, false)
+	}
+	l.answer(now, true)
+	assert.InDelta(t, 14, l.rate(), 0.2)
+	for range 2 { // shut
+		now += 300 * msec
+		l.answer(now, true)
+	}
+	assert.InDelta(t, 14*0.7*0.7, l.rate(), 0.2)
+}
+
 func TestLearnOneCutPerEvent(t *testing.T) {
 	var l learner
 	now := int64(0)
@@ -309,7 +369,7 @@ func TestLearnForgets(t *testing.T) {
 func TestLearnStaysInBounds(t *testing.T) {
 	property := func(seed uint64) bool {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var l learner
+		l := learner{given: max(0, 1000*rng.NormFloat64())}
 		now := int64(0)
 		for range 2000 {
 			switch d := rng.Int64N(int64(time.Second)); rng.IntN(20) {

@@ -247,11 +247,15 @@ func (l *learnt) accepted(now, answered int64, sample bool) {
 	}
 }
 
-// refused tells the learner of a refusal without numbers.
-func (l *learnt) refused(now, answered int64) {
+// refused tells the learner of a refusal without numbers, at a configured rate.
+func (l *learnt) refused(now, answered int64, given Rate) {
 	was := l.on()
 	if !was {
 		l.feed(now, answered)
+	}
+	l.given = 0
+	if !given.none() {
+		l.given = given.perSecond()
 	}
 	l.answer(now, true)
 	l.fed, l.fedAt = answered, now
