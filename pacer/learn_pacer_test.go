@@ -161,3 +161,37 @@ func TestStrayRefusalAtAConfiguredRate(t *testing.T) {
 		assert.LessOrEqual(t, took(Per(200, time.Second), 3, i), 1300*ms, "call %d at 200 a second", i)
 	}
 }
+
+// What left before the rate changed is paid for at the new one: a refusal that
+// overtakes six acceptances makes nobody wait for two seconds.
+func TestLearntRateReachesWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, start := new(Pacer), time.Now()
+		for range 7 {
+			leave(t, p, start, "k", 1)
+		}
+		p.Observe("k", headerparse.Signal{Status: http.StatusTooManyRequests}, start)
+		d := &departures{start: start}
+		d.call(t, t.Context(), "waits", Claim{p, "k", 1}) // for two seconds, as it is
+		for range 6 {
+			p.Observe("k", headerparse.Signal{Status: http.StatusOK}, start)
+		}
+		d.Wait()
+		assert.InDelta(t, 1.0/6, time.Since(start).Seconds(), 0.01)
+		time.Sleep(time.Second)
+
+		// And a lower rate makes them wait longer.
+		rate := func() float64 { return p.last.Load().learnt.rate() }
+		for range 2 {
+			leave(t, p, start, "k", 1)
+		}
+		d.call(t, t.Context(), "waits", Claim{p, "k", 1})
+		before := rate()
+		p.Observe("k", headerparse.Signal{Status: http.StatusTooManyRequests}, time.Now())
+		after := rate()
+		require.Less(t, after, before)
+		left := time.Now()
+		d.Wait()
+		assert.InDelta(t, 1/after, time.Since(left).Seconds(), 0.01)
+	})
+}

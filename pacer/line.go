@@ -240,7 +240,7 @@ func (l *learnt) feed(now, answered int64) {
 func (l *learnt) accepted(now, answered int64, sample bool) {
 	switch {
 	case l.on():
-		l.answer(now, false)
+		l.hear(now, false)
 		l.fed, l.fedAt = answered, now
 	case sample || answered-l.fed >= sampleEvery:
 		l.feed(now, answered)
@@ -257,10 +257,19 @@ func (l *learnt) refused(now, answered int64, given Rate) {
 	if !given.none() {
 		l.given = given.perSecond()
 	}
-	l.answer(now, true)
+	l.hear(now, true)
 	l.fed, l.fedAt = answered, now
 	if !was && l.on() { // nothing is paid for yet: the bucket starts empty
 		l.paid = after(now+int64(timerSlack), 1e9/l.rate())
+	}
+}
+
+// hear passes an answer on. What is not paid for yet is paid at the new rate.
+func (l *learnt) hear(now int64, throttled bool) {
+	old := l.rate()
+	l.answer(now, throttled)
+	if due := l.paid - now; l.on() && old > 0 && due > 0 {
+		l.paid = after(now, float64(due)*old/l.rate())
 	}
 }
 
