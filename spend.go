@@ -40,7 +40,7 @@ func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
 		if cost == 0 && q.Actual == nil {
 			continue
 		}
-		left, err := q.Spend(c.ctx, c.account, cost)
+		left, err := q.Spend(c.ctx(), c.account, cost)
 		if err != nil {
 			c.refund(spent)
 			return spent[:0], err
@@ -63,7 +63,7 @@ func (c *call) settle(spent []spending, resp *http.Response, untouched bool) {
 			continue
 		}
 		if actual := s.quota.Actual(resp); actual >= 0 {
-			_ = s.quota.Settle(context.WithoutCancel(c.ctx), c.account, s.left, actual)
+			_ = s.quota.Settle(context.WithoutCancel(c.ctx()), c.account, s.left, actual)
 		}
 	}
 }
@@ -71,14 +71,14 @@ func (c *call) settle(spent []spending, resp *http.Response, untouched bool) {
 // refund works for a caller that is gone, too.
 func (c *call) refund(spent []spending) {
 	for _, s := range spent {
-		_ = s.quota.Refund(context.WithoutCancel(c.ctx), c.account, s.left)
+		_ = s.quota.Refund(context.WithoutCancel(c.ctx()), c.account, s.left)
 	}
 }
 
 // correct tells the quotas what the provider has counted.
 func (c *call) correct(s headerparse.Signal, now time.Time) {
 	for _, q := range c.t.Quotas {
-		q.Observe(c.ctx, c.account, s, now)
+		q.Observe(c.ctx(), c.account, s, now)
 	}
 }
 

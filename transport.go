@@ -132,10 +132,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, err
 	}
-	if err = c.spend(); err != nil { // quota: once per call
-		closeBody(r)
-		t.end(c)
-		return nil, err
+	if len(t.Quotas) > 0 { // quota: once per call
+		if err = c.spend(); err != nil {
+			closeBody(r)
+			t.end(c)
+			return nil, err
+		}
 	}
 	resp, untouched, err := retry.Do(&c.retry) // retry: c.Send, again and again
 	if c.spent != nil {
@@ -146,7 +148,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil && t.Fallback != nil {
 		resp, err = t.fallback(r, err)
 	}
-	if resp != nil {
+	if resp != nil && resp.Request != r {
 		resp.Request = r
 	}
 	return resp, err
@@ -184,12 +186,10 @@ type call struct {
 	t     *Transport // what stands here first is the same for all calls of t
 	retry retry.Call
 
-	ctx     context.Context // the request's, with the Transport's hooks
-	origin  string          // for the breaker
-	account string          // for pace and quotas
+	account string // for pace and quotas
 	cost    int64
-	claims  []pacer.Claim // places that it needs to leave
-	lanes   []*lane       // that match, in the order of claims after the Transport's own
+	claims  []pacer.Claim // places that it needs to leave: the Pacer's first
+	lanes   []*lane       // that match, in the order of their claims
 	spent   []spending    // per call
 }
 
@@ -209,25 +209,35 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if c == nil {
 		c = t.newCall()
 	}
-	c.ctx, c.origin = r.Context(), t.origins.Of(r.URL)
-	c.account, c.cost = c.origin, 1
-	if t.Account != nil {
-		c.account = t.Account(r)
+	account := t.origins.Of(r.URL)
+	// What is as the last call left it is not written again: pointers are dear
+	// to write while the garbage collector runs.
+	if c.retry.Origin != account {
+		c.retry.Origin = account
 	}
+	if t.Account != nil {
+		account = t.Account(r)
+	}
+	if c.account != account {
+		c.account = account
+	}
+	c.cost = 1
 	if t.Cost != nil {
 		c.cost = t.Cost(r)
 	}
-	c.retry.Request, c.retry.Origin = r, c.origin
+	c.retry.Request = r
 	c.retry.Vouched = key != "" || t.Keys.Vouched(r)
 	if key != "" {
 		c.retry.Header = withKey(r.Header, header, key)
 	}
 	if t.Hooks != nil {
-		c.ctx = observe.With(c.ctx, t.Hooks)
-		c.retry.Request = r.WithContext(c.ctx)
+		c.retry.Request = r.WithContext(observe.With(r.Context(), t.Hooks))
 	}
-	if t.Pacer != nil && c.cost > 0 {
-		c.claims = append(c.claims, pacer.Claim{Pacer: t.Pacer, Key: c.account, N: c.cost})
+	if t.Pacer != nil {
+		own := &c.claims[0]
+		if own.N = max(0, c.cost); own.Key != account {
+			own.Key = account
+		}
 	}
 	if len(t.lanes) > 0 {
 		c.enterLanes(r)
@@ -237,6 +247,9 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 
 func (t *Transport) newCall() *call {
 	c := &call{t: t, claims: make([]pacer.Claim, 0, 1+len(t.lanes))}
+	if t.Pacer != nil {
+		c.claims = append(c.claims, pacer.Claim{Pacer: t.Pacer})
+	}
 	c.retry.Policy, c.retry.State, c.retry.Sender = t.Retry, &t.retries, c
 	if t.Retry == nil {
 		c.retry.Policy = once
@@ -247,12 +260,22 @@ func (t *Transport) newCall() *call {
 
 // end keeps the call's memory for the next one, without what the caller owns.
 func (t *Transport) end(c *call) {
-	c.ctx, c.retry.Request, c.retry.Header = nil, nil, nil
-	c.claims, c.lanes = c.claims[:0], c.lanes[:0]
-	clear(c.spent)
-	c.spent = c.spent[:0]
+	c.retry.Request = nil
+	if c.retry.Header != nil {
+		c.retry.Header = nil
+	}
+	if len(c.lanes) > 0 {
+		c.claims, c.lanes = c.claims[:len(c.claims)-len(c.lanes)], c.lanes[:0]
+	}
+	if c.spent != nil {
+		clear(c.spent)
+		c.spent = c.spent[:0]
+	}
 	t.idle.Put(c)
 }
+
+// ctx is the request's, with the Transport's hooks.
+func (c *call) ctx() context.Context { return c.retry.Request.Context() }
 
 var once = &retry.Policy{MaxAttempts: 1}
 
@@ -261,8 +284,8 @@ var once = &retry.Policy{MaxAttempts: 1}
 func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	t := c.t
 	if t.Breaker != nil { // fail fast: an open circuit costs no token and no wait
-		if left, open := t.Breaker.Open(c.origin, time.Time{}); open {
-			return nil, &breaker.OpenError{Key: c.origin, RetryAfter: left}
+		if left, open := t.Breaker.Open(c.retry.Origin, time.Time{}); open {
+			return nil, &breaker.OpenError{Key: c.retry.Origin, RetryAfter: left}
 		}
 	}
 	release, err := c.wait()
@@ -270,12 +293,12 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 		return nil, err
 	}
 	s := sending{call: c, release: release}
-	defer s.end()                      // also when Base panics
-	if err = c.ctx.Err(); err != nil { // too late to send says nothing about the host
+	defer s.end()                        // also when Base panics
+	if err = c.ctx().Err(); err != nil { // too late to send says nothing about the host
 		return nil, err
 	}
 	if t.Breaker != nil {
-		if s.permit, err = t.Breaker.Enter(c.origin, time.Time{}); err != nil {
+		if s.permit, err = t.Breaker.Enter(c.retry.Origin, time.Time{}); err != nil {
 			return nil, err
 		}
 	}
@@ -293,15 +316,19 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	return s.hold(resp), err
 }
 
-// wait returns when all pacers let the call go.
+// wait returns when all pacers let the call go. A cost of zero needs no leave.
 func (c *call) wait() (release func(), err error) {
-	switch len(c.claims) {
+	claims := c.claims
+	if c.t.Pacer != nil && c.cost <= 0 {
+		claims = claims[1:]
+	}
+	switch len(claims) {
 	case 0:
 		return nothing, nil
 	case 1:
-		return c.claims[0].Pacer.Wait(c.ctx, c.claims[0].Key, c.claims[0].N)
+		return claims[0].Pacer.Wait(c.ctx(), claims[0].Key, claims[0].N)
 	}
-	return pacer.WaitAll(c.ctx, c.claims...)
+	return pacer.WaitAll(c.ctx(), claims...)
 }
 
 func nothing() {}
@@ -320,7 +347,7 @@ type sending struct {
 func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
 	c := s.call
 	if err != nil {
-		s.outcome = outcomeOf(c.ctx, a, err)
+		s.outcome = outcomeOf(c.ctx(), a, err)
 		return
 	}
 	signal := a.Signal
@@ -329,7 +356,7 @@ func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
 	}
 	// The clock is dear. An answer that went well and says nothing may as well
 	// have come when its try began.
-	if s.now = a.Started; resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
+	if s.now = a.Began(); resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
 		s.now = time.Now()
 		a.Ended, a.Signal, a.Parsed = s.now, signal, true
 		s.told = signal.Wait // zero unless told
@@ -345,7 +372,7 @@ func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
 // hold keeps the places in flight until the body is read or closed.
 func (s *sending) hold(resp *http.Response) *http.Response {
 	if resp != nil && s.call.inFlightBounded() {
-		resp.Body = holdUntilRead(s.call.ctx, resp, s.release)
+		resp.Body = holdUntilRead(s.call.ctx(), resp, s.release)
 		s.release = nothing
 	}
 	return resp

@@ -30,8 +30,10 @@ type Attempt struct {
 	// which spares a reading each.
 	Started, Ended time.Time
 
-	call *Call
-	sent bool
+	call  *Call
+	began time.Duration // Started in the owner's time, if it was read
+	timed bool
+	sent  bool
 }
 
 // RoundTrip sends the attempt by base: with the body rewound, AttemptTimeout
@@ -47,7 +49,7 @@ func (a *Attempt) RoundTrip(base http.RoundTripper) (*http.Response, error) {
 	c := a.call
 	a.sent, c.handed = true, true
 	if c.sent++; c.sent == 1 && c.policy.Budget != NoBudget {
-		c.open(a.started())
+		c.open(a.Began())
 	}
 	if c.hooks == nil {
 		return a.roundTrip(base)
@@ -72,7 +74,7 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 	if h.Answered == nil {
 		return a.roundTrip(base)
 	}
-	started := a.started()
+	started := a.Began()
 	resp, err := a.roundTrip(base)
 	now := a.call.State.now()
 	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(started)}
@@ -110,7 +112,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	var f *flight
 	if limit > 0 {
-		f = newFlight(r, ctx)
+		f = c.newFlight(r, ctx)
 		r = &f.request
 	} else {
 		r = r.WithContext(ctx)
@@ -128,7 +130,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if f != nil {
-		f.begin(c.State, a.started(), limit)
+		f.begin(c.State, a.Began(), limit)
 		resp, err = f.roundTrip(base, limit)
 	} else {
 		resp, err = checked(base.RoundTrip(r))
@@ -137,12 +139,17 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	return resp, err
 }
 
-// started reads the clock, once an attempt.
-func (a *Attempt) started() time.Time {
-	if a.Started.IsZero() {
-		a.Started = a.call.State.now()
+// Began is when RoundTrip sent the attempt: Started if that is set. The clock is
+// read once an attempt.
+func (a *Attempt) Began() time.Time {
+	if !a.Started.IsZero() {
+		return a.Started
 	}
-	return a.Started
+	s := a.call.State
+	if !a.timed {
+		a.began, a.timed = s.since(), true
+	}
+	return s.epoch.Add(a.began)
 }
 
 // repeatsBelow reports whether net/http would send r again by itself if it finds
@@ -178,7 +185,7 @@ func (a *Attempt) limit() time.Duration {
 	if d <= 0 || d >= forever/2 {
 		return 0
 	}
-	if deadline, ok := a.Request.Context().Deadline(); ok && deadline.Sub(a.started()) <= d {
+	if deadline, ok := a.Request.Context().Deadline(); ok && deadline.Sub(a.Began()) <= d {
 		return 0
 	}
 	return d

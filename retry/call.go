@@ -33,8 +33,11 @@ type Call struct {
 	Sender  Sender        // required
 
 	run
-	tries  []Try // the memory of both stays with the Call
-	engine *engine
+	tries   []Try // the memory of these stays with the Call
+	engine  *engine
+	flights *[8]flight
+	flown   int    // of flights
+	place   uint32 // of its flights among those that are watched
 }
 
 // run is one Do.
@@ -59,7 +62,8 @@ type run struct {
 	processed   bool          // for all we know
 	uncertain   bool          // an attempt failed halfway, for all we know
 
-	account *account // the budget's; nil: none
+	account *account // the budget's, of this call if it is opened
+	opened  bool
 
 	status int // of the last response that was given up
 	signal headerparse.Signal
@@ -71,7 +75,11 @@ type run struct {
 // returned.
 func Do(c *Call) (resp *http.Response, neverProcessed bool, err error) {
 	c.begin()
-	c.send()
+	resp, err = c.send()
+	if err == nil && resp.StatusCode < 400 && c.policy.Check == nil {
+		return c.finishAtOnce(resp), false, nil
+	}
+	c.attempt.Response, c.attempt.Err = resp, err
 	if c.decide() {
 		c.tryAgain()
 	}
@@ -85,15 +93,20 @@ func (c *Call) begin() {
 	r := c.Request
 	ctx := r.Context()
 	o := optionsOf(ctx)
-	switch {
-	case o.policy != nil:
-		c.policy = o.policy
-	case c.Policy != nil:
-		c.policy = c.Policy
-	default:
-		c.policy = &defaultPolicy
+	policy := o.policy
+	if policy == nil {
+		if policy = c.Policy; policy == nil {
+			policy = &defaultPolicy
+		}
 	}
-	c.hooks = observe.From(ctx)
+	// Here and below, what is as the last call left it is not written again:
+	// pointers are dear to write while the garbage collector runs.
+	if c.policy != policy {
+		c.policy = policy
+	}
+	if h := observe.From(ctx); c.hooks != h {
+		c.hooks = h
+	}
 	c.bodiless = r.Body == nil || r.Body == http.NoBody
 	c.safe = c.Vouched || o.idempotent || isIdempotent(r.Method)
 	// For all others a proof is what allows a repeat, if the body does.
@@ -103,18 +116,22 @@ func (c *Call) begin() {
 	}
 }
 
-func (c *Call) send() {
+func (c *Call) send() (*http.Response, error) {
 	a := &c.attempt
 	if c.tired {
 		*a = Attempt{}
 	}
-	a.N, a.Request, a.call = c.sent+1, c.Request, c
-	a.Response, a.Err = checked(c.Sender.Send(a))
-	if a.Response != nil && !a.sent { // answered by the Sender itself
+	a.N, a.Request = c.sent+1, c.Request
+	if a.call != c {
+		a.call = c
+	}
+	resp, err := checked(c.Sender.Send(a))
+	if resp != nil && !a.sent { // answered by the Sender itself
 		if c.sent++; c.sent == 1 {
 			c.open(c.State.now())
 		}
 	}
+	return resp, err
 }
 
 // decide judges the attempt and, if there will be another, makes ready for it.
@@ -192,7 +209,8 @@ func (c *Call) weigh(s *situation) decision {
 	s.sent, s.retries, s.last = c.sent, c.retries, c.backoff
 	s.rewinds = c.bodiless || c.Request.GetBody != nil || !c.handed
 	s.room = c.room(now)
-	s.funded = c.account == nil || c.account.level(now) >= oneToken
+	funds := c.funds()
+	s.funded = funds == nil || funds.level(now) >= oneToken
 	random := c.State.random
 	if random == nil {
 		random = rand.Float64
@@ -224,7 +242,7 @@ func (c *Call) prepare() bool {
 		}
 		c.body = body
 	}
-	if c.verdict.pays && c.account != nil && !c.account.take(c.State.now()) {
+	if funds := c.funds(); c.verdict.pays && funds != nil && !funds.take(c.State.now()) {
 		c.verdict.reason = observe.Budget
 		return false
 	}
@@ -246,14 +264,26 @@ func (c *Call) open(now time.Time) {
 	} else {
 		key = c.origin()
 	}
-	c.account = b.account(key, now)
-	c.account.count(now)
+	account := b.account(key, now)
+	if c.account != account {
+		c.account = account
+	}
+	c.opened = true
+	account.count(now)
+}
+
+// funds is the account that pays for retries; nil: nobody asks for payment.
+func (c *Call) funds() *account {
+	if !c.opened {
+		return nil
+	}
+	return c.account
 }
 
 // succeed earns for the call.
 func (c *Call) succeed() {
-	if c.account != nil {
-		c.account.success.Add(1)
+	if funds := c.funds(); funds != nil {
+		funds.success.Add(1)
 	}
 }
 

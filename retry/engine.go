@@ -76,7 +76,7 @@ func (e *engine) RoundTrip(*http.Request) (*http.Response, error) {
 	if c := e.call; hasEnded(c.Request) { // a wait of zero and an ended context: either may win
 		c.interrupt()
 	} else {
-		c.send()
+		c.attempt.Response, c.attempt.Err = c.send()
 		c.decide()
 	}
 	return &e.response, nil

@@ -34,6 +34,19 @@ func (c *Call) finish() (resp *http.Response, neverProcessed bool, err error) {
 	return resp, neverProcessed, err
 }
 
+// finishAtOnce is finish for a first attempt that went well.
+func (c *Call) finishAtOnce(resp *http.Response) *http.Response {
+	c.succeed()
+	if resp.Request != c.Request {
+		resp.Request = c.Request
+	}
+	if !c.handed && c.Request.Body != nil {
+		c.Request.Body.Close()
+	}
+	c.reset()
+	return resp
+}
+
 // reset makes the Call as good as new. What every call writes is few fields:
 // to clear the whole would be dear while the garbage collector runs.
 func (c *Call) reset() {
@@ -44,14 +57,14 @@ func (c *Call) reset() {
 		return
 	}
 	a := &c.attempt
-	a.Request, a.Response, a.sent, a.NeverProcessed = nil, nil, false, false
+	a.Request, a.sent, a.timed = nil, false, false
 	if a.Parsed {
 		a.Signal, a.Parsed = headerparse.Signal{}, false
 	}
 	if !a.Started.IsZero() || !a.Ended.IsZero() {
 		a.Started, a.Ended = time.Time{}, time.Time{}
 	}
-	c.sent, c.handed, c.account = 0, false, nil
+	c.sent, c.handed, c.opened = 0, false, false
 }
 
 // failure makes the error of a call, which shares no memory with it.

@@ -23,9 +23,15 @@ type State struct {
 // now reads the clock at the price of a monotonic reading, which is half of
 // time.Now's.
 func (s *State) now() time.Time {
+	t := s.since()
+	return s.epoch.Add(t)
+}
+
+// since is the time since the first reading.
+func (s *State) since() time.Duration {
 	s.begun.Do(func() {
 		s.epoch = time.Now()
 		s.watch.next.Store(unarmed)
 	})
-	return s.epoch.Add(time.Since(s.epoch))
+	return time.Since(s.epoch)
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -22,9 +23,10 @@ type flight struct {
 	request http.Request
 	caller  context.Context
 
-	at   int64                   // when its time is over, in the owner's time
-	slot *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
-	up   *upload                 // nil: no body
+	at    int64                   // when its time is over, in the owner's time
+	place uint32                  // which slot it asks for first
+	slot  *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
+	up    *upload                 // nil: no body
 
 	mu   sync.Mutex // guards what ends points to
 	ends atomic.Pointer[ending]
@@ -44,9 +46,25 @@ type ending struct {
 
 type waiter struct{ f func() }
 
-// newFlight copies r for an attempt with a timeout.
-func newFlight(r *http.Request, ctx context.Context) *flight {
-	f := &flight{caller: ctx}
+// newFlight copies r for an attempt with a timeout. Flights are never used
+// again, for a base may keep a request; but those without a body, whose memory
+// matters to nobody, are made a few at a time, which costs a third less.
+func (c *Call) newFlight(r *http.Request, ctx context.Context) *flight {
+	var f *flight
+	switch {
+	case !c.bodiless:
+		f = new(flight)
+	case c.flights == nil || c.flown == len(c.flights):
+		c.flights, c.flown = new([8]flight), 0
+		fallthrough
+	default:
+		f = &c.flights[c.flown]
+		c.flown++
+	}
+	if c.place == 0 { // where the last one found room, there is room again
+		c.place = rand.Uint32() | 1
+	}
+	f.caller, f.place = ctx, c.place
 	f.request = *r.WithContext(f)
 	return f
 }

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"math"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,8 +39,8 @@ const (
 // at count from s's epoch.
 func (s *State) watchFlight(f *flight, now, at int64) {
 	w := &s.watch
-	for i, n := rand.Uint32(), 0; n < watchTries; i, n = i+1, n+1 {
-		slot := &w.slots[i%watchSlots]
+	for i := range uint32(watchTries) {
+		slot := &w.slots[(f.place+i)%watchSlots]
 		if slot.Load() != nil {
 			continue
 		}
