@@ -165,7 +165,9 @@ type Claim struct {
 // WaitAll waits until every claim may leave, and takes all at one instant; it
 // takes from none before. A pacer and key that are named twice are one claim of
 // the sum. While one of its keys is not ready, others go before it in the rest.
-// Errors and release are as in [Pacer.Wait].
+// Errors and release are as in [Pacer.Wait]. Each claim is reported to the
+// hooks: the one that was ready last with the whole wait and its reason, the
+// others as if they had not waited, so that waits may be summed.
 func WaitAll(ctx context.Context, claims ...Claim) (release func(), err error) {
 	if len(claims) == 1 && claims[0].Pacer != nil {
 		return claims[0].Pacer.Wait(ctx, claims[0].Key, claims[0].N)

@@ -288,9 +288,49 @@ func TestPacedTellsEachGrant(t *testing.T) {
 		_, err = new(Pacer).Wait(ctx, "k", 1)
 		require.NoError(t, err, "what nothing paces is not reported")
 		require.Equal(t, []string{
-			`k 1 0s "" 0s`, `k 1 3s "in-flight" 3s`, `a 1 0s "" 3s`, `b 2 3s "pace" 6s`, `c 0 3s "pace" 6s`,
+			`k 1 0s "" 0s`, `k 1 3s "in-flight" 3s`, `a 1 0s "" 3s`, `b 2 3s "pace" 6s`, `c 0 0s "" 6s`,
 		}, got)
 	})
+}
+
+// Of several claims the one that was missing last has the wait.
+func TestPacedTellsWhichClaimWasMissing(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		want       []string
+		held, tick time.Duration // how long "held" is held, and "paced" has no token
+	}{
+		{"all ready", []string{`held 0s ""`, `paced 0s ""`, `shared 0s ""`}, 0, 0},
+		{"a hold", []string{`held 2s "hold"`, `paced 0s ""`, `shared 0s ""`}, 2 * time.Second, 0},
+		{"a pace", []string{`held 0s ""`, `paced 3s "pace"`, `shared 0s ""`}, 0, 3 * time.Second},
+		{"both, the hold longer", []string{`held 3s "hold"`, `paced 0s ""`, `shared 0s ""`}, 3 * time.Second, 2 * time.Second},
+		{"both, the pace longer", []string{`held 0s ""`, `paced 3s "pace"`, `shared 0s ""`}, 2 * time.Second, 3 * time.Second},
+		{"both together", []string{`held 2s "hold"`, `paced 0s ""`, `shared 0s ""`}, 2 * time.Second, 2 * time.Second},
+	} {
+		for _, spent := range []bool{false, true} { // what the store keeps, by four seconds
+			t.Run(fmt.Sprint(c.name, ", store spent: ", spent), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					held := &Pacer{rand: func() float64 { return 0 }}
+					paced := &Pacer{Rate: Per(1, max(1, c.tick))}
+					shared := &Pacer{Rate: Per(1, 4*time.Second), Burst: 1, Shared: newStore()}
+					leave(t, paced, time.Now(), "paced", 1)
+					want := c.want
+					if spent {
+						leave(t, shared, time.Now(), "shared", 1)
+						want = []string{`held 0s ""`, `paced 0s ""`, `shared 4s "pace"`}
+					}
+					held.Hold("held", time.Now().Add(c.held))
+					var got []string
+					ctx := observe.With(t.Context(), &observe.Hooks{Paced: func(_ context.Context, e observe.Paced) {
+						got = append(got, fmt.Sprintf("%s %v %q", e.Key, e.Wait, e.Reason))
+					}})
+					_, err := WaitAll(ctx, Claim{held, "held", 1}, Claim{paced, "paced", 1}, Claim{shared, "shared", 1})
+					require.NoError(t, err)
+					assert.Equal(t, want, got)
+				})
+			})
+		}
+	}
 }
 
 // A pacer outlives the clock it was first used under.

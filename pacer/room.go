@@ -113,7 +113,10 @@ func (r *room) judge(w *waiter, now time.Time) verdict {
 		if ok {
 			continue
 		}
-		w.why, w.missing = why, p.line
+		w.missing = p.line
+		if missing == 0 || wait > soon {
+			w.why, w.last = why, p.line
+		}
 		soon = max(soon, wait)
 		if missing++; missing > 1 && patient {
 			return passedOver

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/politehttp/polite/observe"
 )
 
 // Reserver is a store that keeps one pace for many processes.
@@ -70,10 +72,14 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 	rev := w.revision()
 	most := w.left(now)
 	r.mu.Unlock()
-	grants, until, err := w.reserve(ctx, paces, most)
+	grants, last, until, err := w.reserve(ctx, paces, most)
 	if err == nil {
+		sleeps := until.After(time.Now())
 		if r, now, err = w.sleep(ctx, until, rev); err == nil {
 			w.granted = true
+			if sleeps || w.last == nil {
+				w.why, w.last = observe.Pace, last
+			}
 			return r, now, nil
 		}
 		r.mu.Unlock()
@@ -95,6 +101,9 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 		t := failed.line.pacer.clock(now)
 		failed.line.local = later(t, storeRest)
 		failed.line.bucket.keep(t, 1)
+		if w.last == nil {
+			w.why, w.last = observe.Pace, failed.line
+		}
 		err = nil
 	}
 	return r, now, err
@@ -122,9 +131,9 @@ func (w *waiter) revision() (rev int) {
 }
 
 // reserve asks the stores, which may take no longer than most, and returns the
-// last of the instants they grant. What they granted is returned with an error
-// too, and is to be given back.
-func (w *waiter) reserve(ctx context.Context, paces []Pace, most time.Duration) (grants []Grant, until time.Time, err error) {
+// last of the instants they grant, and which line it is of. What they granted
+// is returned with an error too, and is to be given back.
+func (w *waiter) reserve(ctx context.Context, paces []Pace, most time.Duration) (grants []Grant, last *line, until time.Time, err error) {
 	for i := range w.places {
 		p := &w.places[i]
 		if paces[i].Rate.none() {
@@ -136,20 +145,20 @@ func (w *waiter) reserve(ctx context.Context, paces []Pace, most time.Duration) 
 		case err == nil:
 			grants = append(grants, g)
 			if at := time.Now().Add(g.Wait); at.After(until) {
-				until = at
+				last, until = p.line, at
 			}
 			if g.Wait > most {
-				return grants, until, &WaitError{Wait: g.Wait}
+				return grants, last, until, &WaitError{Wait: g.Wait}
 			}
 		case errors.As(err, &refused):
-			return grants, until, err
+			return grants, last, until, err
 		case ctx.Err() != nil:
-			return grants, until, endOf(ctx)
+			return grants, last, until, endOf(ctx)
 		default:
-			return grants, until, &storeError{p.line, err}
+			return grants, last, until, &storeError{p.line, err}
 		}
 	}
-	return grants, until, nil
+	return grants, last, until, nil
 }
 
 // giveBack gives a grant back, whatever became of the caller.

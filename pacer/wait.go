@@ -22,6 +22,7 @@ type waiter struct {
 	eta     time.Time     // when it may leave, as expected at since
 	ready   chan struct{} // somebody thinks that it may leave, or refused it
 	why     observe.Reason
+	last    *line // the one that w waits for, or waited for last, because of why
 
 	refused error // by a hold or a rate that came while it waited: it is out of its lines
 	granted bool  // by the stores of its shared lines
@@ -241,18 +242,21 @@ func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
 	return w.release()
 }
 
-// report tells the hooks. No lock is held.
+// report tells the hooks. No lock is held. A claim that was ready when another
+// was not is said to have waited for nothing.
 func (w *waiter) report(ctx context.Context, now time.Time) {
 	h := observe.From(ctx)
 	if h == nil || h.Paced == nil {
 		return
 	}
 	wait := now.Sub(w.since)
-	if wait == 0 {
-		w.why = ""
-	}
 	for i := range w.places {
-		h.Paced(ctx, observe.Paced{Key: w.places[i].key, N: w.places[i].n, Wait: wait, Reason: w.why, At: now})
+		p := &w.places[i]
+		e := observe.Paced{Key: p.key, N: p.n, At: now}
+		if wait > 0 && p.line == w.last {
+			e.Wait, e.Reason = wait, w.why
+		}
+		h.Paced(ctx, e)
 	}
 }
 
