@@ -67,16 +67,23 @@ func (k *Keys) For(r *http.Request) (header, key string, err error) {
 	if len(r.Header[header]) > 0 {
 		return header, "", nil
 	}
-	if own, ok := r.Context().Value(keyContext{}).(string); ok {
+	own, ok := r.Context().Value(keyContext{}).(string)
+	switch {
+	case ok:
 		key = own
-	} else if k.covers(r.Method) {
-		key = k.fresh()
+	case !k.covers(r.Method):
+	case k.New != nil:
+		key = k.New()
+	default:
+		key = newUUID()
 	}
 	if key == "" {
 		return header, "", nil
 	}
-	if i := strings.IndexFunc(key, unprintable); i >= 0 {
-		return "", "", fmt.Errorf("idempotency: key has the character %q at byte %d; allowed are printable ASCII characters", key[i], i)
+	for i := range len(key) {
+		if c := key[i]; c < ' ' || c > '~' {
+			return "", "", fmt.Errorf("idempotency: key has the character %q at byte %d; allowed are printable ASCII characters", c, i)
+		}
 	}
 	if k != nil && k.Quote {
 		key = quote(key)
@@ -114,15 +121,6 @@ func (k *Keys) covers(method string) bool {
 	}
 	return slices.Contains(k.Methods, method)
 }
-
-func (k *Keys) fresh() string {
-	if k.New != nil {
-		return k.New()
-	}
-	return newUUID()
-}
-
-func unprintable(c rune) bool { return c < ' ' || c > '~' }
 
 // quote writes a Structured Field string (RFC 9651, section 4.1.6).
 func quote(key string) string {
