@@ -67,7 +67,7 @@ func (g *ledger) short(rate Rate) error {
 // calls that end, sleepers that wake late, holds, and rates that change (to
 // lower ones, so that the first bounds all).
 func TestGuarantee(t *testing.T) {
-	quickly := &quick.Config{MaxCount: 60}
+	quickly := &quick.Config{MaxCount: rounds(250)}
 	require.NoError(t, quick.Check(func(seed uint64, count uint16, burst uint8, leaky, changes bool) bool {
 		var err error
 		synctest.Test(t, func(t *testing.T) {

@@ -127,7 +127,7 @@ func TestMillionKeysAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		p    *Pacer
 		keys int
-	}{{&Pacer{}, 1_000_000}, {&Pacer{Rate: Per(1000, time.Second)}, 100_000}, {&Pacer{Rate: Per(1, time.Hour), Burst: 1}, 20_000}} {
+	}{{&Pacer{}, rounds(1_000_000)}, {&Pacer{Rate: Per(1000, time.Second)}, rounds(100_000)}, {&Pacer{Rate: Per(1, time.Hour), Burst: 1}, rounds(50_000)}} {
 		p, ctx := c.p, t.Context()
 		before := heapInUse()
 		for i := range c.keys {

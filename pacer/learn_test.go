@@ -13,7 +13,7 @@ import (
 
 func TestLearnNginx(t *testing.T) {
 	for _, rtt := range []time.Duration{200 * time.Microsecond, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
-		for seed := range uint64(10) {
+		for seed := range uint64(rounds(10)) {
 			m := (&model{
 				workers: 16, jobs: 200, attempts: 10, base: 500 * time.Millisecond,
 				rtt: rtt, seed: seed, provider: &leakyExcess{quota: quota{first: 20}, burst: 5},
@@ -53,7 +53,7 @@ func TestLearnFindsTheLimit(t *testing.T) {
 			assert.GreaterOrEqual(t, ok, 0.95*100*115, "use")
 			assert.LessOrEqual(t, refused/(ok+refused), 0.01, "refused")
 
-			for i := range 3 { // at any phase of the curve
+			for i := range rounds(3) { // at any phase of the curve
 				change := 30*time.Second + time.Duration(i)*2*time.Second
 				m := learn(change, uint64(i))
 				found := time.Duration(0)

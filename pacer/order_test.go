@@ -271,7 +271,7 @@ func TestExpectedWaitIsThatOfTheQueue(t *testing.T) {
 // random ends: none hangs, and all leave in the order of arrival where their
 // keys are the same.
 func TestWaitAllDoesNotDeadlock(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(rounds(20)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			var pacers []*Pacer
