@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/politehttp/polite/headerparse"
@@ -20,7 +21,7 @@ type Lane struct {
 	Pattern string
 
 	Pacer *pacer.Pacer               // required
-	Key   func(*http.Request) string // nil: the account
+	Key   func(*http.Request) string // nil: the account; requests with the same key, "" too, share a pace
 	Cost  func(*http.Request) int64  // nil: Transport.Cost; zero and less: the request does not enter the lane
 
 	// Limits are the names or units of the provider's limits that this lane
@@ -45,6 +46,9 @@ func compileLanes(lanes []Lane) ([]lane, error) {
 		}
 		if l.Pattern == "" {
 			continue
+		}
+		if method, _, ok := strings.Cut(l.Pattern, " "); ok && method != strings.ToUpper(method) {
+			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; methods are written in upper case", i, l.Pattern)
 		}
 		mux, err := muxFor(l.Pattern)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/politehttp/polite"
 	"github.com/politehttp/polite/pacer"
+	"github.com/politehttp/polite/quota"
 )
 
 type senderKey struct{}
@@ -97,17 +98,26 @@ func TestAToldWaitHoldsTheLaneThatClaimsIt(t *testing.T) {
 	}
 }
 
-func TestCheckNamesAWrongLane(t *testing.T) {
-	for want, lane := range map[string]polite.Lane{
-		"Lanes[0].Pacer":   {},
-		"Lanes[0].Pattern": {Pattern: "/{id}/{id}", Pacer: &pacer.Pacer{}},
+func TestCheck(t *testing.T) {
+	lane := func(pattern string, p *pacer.Pacer) *polite.Transport {
+		return &polite.Transport{Lanes: []polite.Lane{{Pattern: pattern, Pacer: p}}}
+	}
+	for want, tr := range map[string]*polite.Transport{
+		"Lanes[0].Pacer is nil":                lane("", nil),
+		`Lanes[0].Pattern is "/{id}/{id}"`:     lane("/{id}/{id}", &pacer.Pacer{}),
+		`Lanes[0].Pattern is "post /messages"`: lane("post /messages", &pacer.Pacer{}),
+		"Lanes[0].Pacer.Rate is 10 per 0s":     lane("", &pacer.Pacer{Rate: pacer.Rate{Count: 10}}),
+		"Transport.Pacer.Rate is 0 per 1s":     {Pacer: &pacer.Pacer{Rate: pacer.Rate{Per: time.Second}}},
+		"Quotas[1] is nil":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1}, nil}},
+		"Quotas[0]: quota":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1, Period: -77}}},
 	} {
 		p := newProvider(answers(200))
-		tr := &polite.Transport{Base: p, Lanes: []polite.Lane{lane}}
+		tr.Base = p
 		require.ErrorContains(t, tr.Check(), want)
 		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
 		require.ErrorContains(t, err, want)
 		assert.Empty(t, p.at)
 	}
 	assert.NoError(t, (&polite.Transport{}).Check())
+	assert.NoError(t, polite.NewTransport(nil).Check())
 }

@@ -18,9 +18,13 @@ import (
 )
 
 // Transport is an [http.RoundTripper] that makes a client polite. It takes a
-// call through the rooms of the module in the one order that the figure in the
-// package comment shows; a nil room is left out. The zero Transport only passes
-// calls on; [NewTransport] is the one to start from.
+// call through the packages of the module in the one order that the figure in
+// the package comment shows; a nil part is left out. The zero Transport only
+// passes calls on; [NewTransport] is the one to start from.
+//
+// Make one and keep it, for it holds what was learnt: the pace, the budget and
+// the circuits. Clients that share a limit share its parts: the same *Pacer,
+// *Breaker and *Quota in each of their Transports, or one Transport for all.
 //
 // It keeps the contract of http.RoundTripper to the letter: the request is not
 // written to and its body closed exactly once, redirects and cookies are the
@@ -30,8 +34,8 @@ type Transport struct {
 	Base http.RoundTripper // sends; nil: http.DefaultTransport
 
 	// Account names what pace and quotas count against: one key with the
-	// provider, say an API account. nil: scheme://host:port. The names reach
-	// hooks and logs, so they must not be secrets.
+	// provider, say an API account. nil: scheme://host:port, as observe.Host
+	// writes it. The names reach hooks and logs, so they must not be secrets.
 	Account func(*http.Request) string
 
 	// Cost is the units of pace that a request takes, such as messages or
@@ -46,13 +50,14 @@ type Transport struct {
 	Pacer   *pacer.Pacer      // by account; nil: none
 	Lanes   []Lane            // further pacers, for some requests
 
-	// Outcome says how the breaker counts an answer with this status, and
-	// whether the answer told a wait. nil: [Outcome].
+	// Outcome says how the breaker counts an answer with this status, told
+	// meaning that it asked for a wait. nil: [Outcome]. NewTransport sets one
+	// that takes every 503 for a throttle.
 	Outcome func(status int, told bool) breaker.Outcome
 
-	// Fallback answers in place of an open circuit; the error holds a
-	// *breaker.OpenError. nil: the error is returned. The request's body is
-	// closed already.
+	// Fallback answers in place of an open circuit, and of nothing else; the
+	// error holds a *breaker.OpenError. nil: the error is returned. The
+	// request's body is closed already.
 	Fallback func(*http.Request, error) (*http.Response, error)
 
 	Hooks *observe.Hooks // beside those of the request's context; nil: none
@@ -66,12 +71,22 @@ type Transport struct {
 }
 
 // NewTransport returns the recommended client for an API of which nothing is
-// known: four tries where a repeat is safe, each with 30 s for the answer to
-// begin, within a retry budget; a circuit per host that opens when the host
-// cannot be reached or half of its answers fail; and a pacer that has no fixed
-// rate but obeys what the provider says and slows down when refused. It sends
-// no idempotency keys, for most providers ignore them. A nil base is
-// http.DefaultTransport. All fields may be changed before the first call.
+// known. A nil base is http.DefaultTransport. All fields may be changed before
+// the first call.
+//
+//   - Retry: four tries where a repeat is safe, each with 30 s for the answer
+//     to begin, within a retry budget for each host.
+//   - Breaker: the circuit of a host opens after 5 calls in a row that did not
+//     reach it, or when half of at least 20 calls in 10 s failed; for 1 s, and
+//     twice as long after every failed probe, up to a minute. Every 429 and
+//     503 is a throttle to it: the pacer slows down, the circuit stays closed.
+//     A client of fewer calls that wants it to open on errors too sets
+//     Breaker.UnreachableOnly to false, and one to whom a 503 means "down" sets
+//     Outcome to polite.Outcome.
+//   - Pacer: no fixed rate; it obeys what the provider says, and slows down
+//     when it is refused without a word.
+//   - No idempotency keys, for most providers ignore them, and a key that is
+//     ignored makes a repeat unsafe.
 func NewTransport(base http.RoundTripper) *Transport {
 	return &Transport{
 		Base:  base,
@@ -87,30 +102,13 @@ func NewTransport(base http.RoundTripper) *Transport {
 	}
 }
 
-// Outcome is how the breaker counts an answer unless Transport.Outcome says
-// otherwise: 500, 502, 503 and 504 are failures, 429, and 503 with a told wait,
-// are throttles, and every other answer shows that the host is well.
-func Outcome(status int, told bool) breaker.Outcome {
-	switch {
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && told:
-		return breaker.Throttled
-	case status == http.StatusInternalServerError, status == http.StatusBadGateway,
-		status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
-		return breaker.Failure
-	}
-	return breaker.Success
-}
-
-// throttledBy503 takes every 503 for a throttle, for many providers answer so
-// where others say 429, and the pacer and the retry budget see to throttles.
-func throttledBy503(status int, told bool) breaker.Outcome {
-	return Outcome(status, told || status == http.StatusServiceUnavailable)
-}
-
 // Check says what is wrong with the configuration, or nil. RoundTrip returns
-// the same error.
+// the same error. It looks once; what changes afterwards is not seen.
 func (t *Transport) Check() error {
 	t.compile.Do(func() {
+		if t.invalid = t.checkParts(); t.invalid != nil {
+			return
+		}
 		t.lanes, t.invalid = compileLanes(t.Lanes)
 		if h := t.Hooks; h != nil && h.BreakerChanged != nil && t.Breaker != nil {
 			t.Breaker.Notify(func(key string, from, to breaker.State) {
@@ -122,10 +120,11 @@ func (t *Transport) Check() error {
 	return t.invalid
 }
 
-// RoundTrip sends one call, with as many tries as it takes and may take. The
-// errors are those of the rooms: a *retry.Error with every try if any was made;
-// *quota.SpentError, *breaker.OpenError, *pacer.WaitError, pacer.ErrQueueFull
-// or pacer.ErrTooLarge if none was.
+// RoundTrip sends one call, with as many tries as it takes and may take. If the
+// last try was answered, that answer is returned and no error, whatever its
+// status and however many tries there were. An error is a *retry.Error with
+// every try, if any was made; *quota.SpentError, *breaker.OpenError,
+// *pacer.WaitError, pacer.ErrQueueFull or pacer.ErrTooLarge if none was.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, err := t.begin(r)
 	if err != nil {
@@ -381,19 +380,6 @@ func (s *sending) hold(resp *http.Response) *http.Response {
 func (s *sending) end() {
 	s.permit.Done(s.outcome, s.told, s.now)
 	s.release()
-}
-
-// outcomeOf is how the breaker counts a try without an answer. The caller's
-// cancellation says nothing about the host, and a deadline of the caller's
-// that the host missed does not show that it cannot be reached.
-func outcomeOf(ctx context.Context, a *retry.Attempt, err error) breaker.Outcome {
-	switch {
-	case a.Refused, errors.Is(ctx.Err(), context.Canceled):
-		return breaker.Neutral
-	case ctx.Err() != nil:
-		return breaker.Failure
-	}
-	return breaker.Unreachable
 }
 
 func (c *call) inFlightBounded() bool {

@@ -53,7 +53,9 @@ type Reason string
 
 // The reasons for a wait.
 const (
-	Pace     Reason = "pace"      // the configured or learnt rate
+	Pace     Reason = "pace"      // the configured rate
+	Learnt   Reason = "learnt"    // the rate that a refusal without numbers taught
+	Spread   Reason = "spread"    // little is left, and spread until the provider's reset
 	Hold     Reason = "hold"      // the provider said how long to wait, and nobody leaves before
 	InFlight Reason = "in-flight" // too many calls under way
 	Backoff  Reason = "backoff"   // our own wait between two tries
@@ -102,7 +104,9 @@ type Answer struct {
 
 // Retry reports that another try follows after Wait.
 type Retry struct {
-	Attempt // the one that failed
+	Attempt       // the one that failed
+	Status  int   // what it was answered; zero if Err
+	Err     error // nil if Status
 	Wait    time.Duration
 	Reason  Reason // Backoff, Told or Open
 }
@@ -110,6 +114,8 @@ type Retry struct {
 // GaveUp reports that a failed try is the last one of its call.
 type GaveUp struct {
 	Attempt
+	Status int   // what it was answered; zero if Err
+	Err    error // nil if Status
 	Reason Reason
 }
 

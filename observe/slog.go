@@ -5,12 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"time"
 )
 
 // Slog returns hooks that write to l. Steps of a call that goes well are at
-// debug level, retries and waits that the provider asked for at info, and what
-// somebody should look at (giving up, an open circuit, a quota that is low or
-// spent) at warn. Errors are written without the URL that net/http puts into
+// debug level, waits for the configured pace among them; retries, and waits
+// that are the provider's doing (a told one, a rate learnt from refusals, little
+// left) at info; and what somebody should look at (giving up, an open circuit,
+// a quota that is low or spent) at warn. Lines carry the call's context, so a
+// handler that adds an id from it joins the lines of one call. Errors are written without the URL that net/http puts into
 // them, for its query may hold a secret. A nil l is [slog.Default], read at
 // each event.
 func Slog(l *slog.Logger) *Hooks {
@@ -24,33 +27,32 @@ func Slog(l *slog.Logger) *Hooks {
 	return &Hooks{
 		Paced: func(ctx context.Context, p Paced) {
 			level := slog.LevelDebug
-			if p.Reason == Hold {
-				level = slog.LevelInfo
+			if p.Reason == Hold || p.Reason == Learnt || p.Reason == Spread {
+				level = slog.LevelInfo // the provider's doing
 			}
 			log(ctx, level, "paced", slog.String("key", p.Key), slog.Int64("n", p.N),
-				slog.Duration("wait", p.Wait), slog.String("reason", string(p.Reason)))
+				duration("wait", p.Wait), slog.String("reason", string(p.Reason)))
 		},
 		Attempted: func(ctx context.Context, a Attempt) {
 			log(ctx, slog.LevelDebug, "attempt", a.attrs()...)
 		},
 		Answered: func(ctx context.Context, a Answer) {
-			attrs := append(a.attrs(), slog.Duration("took", a.Took))
-			if a.Err != nil {
-				attrs = append(attrs, slog.String("error", withoutURL(a.Err)))
-			} else {
-				attrs = append(attrs, slog.Int("status", a.Status))
-			}
+			attrs := append(a.attrs(), outcome(a.Status, a.Err), duration("took", a.Took))
 			if a.IsTold {
-				attrs = append(attrs, slog.Duration("told", a.Told))
+				attrs = append(attrs, duration("told", a.Told))
 			}
 			log(ctx, slog.LevelDebug, "answer", attrs...)
 		},
 		Retried: func(ctx context.Context, r Retry) {
-			log(ctx, slog.LevelInfo, "retry", append(r.attrs(),
-				slog.Duration("wait", r.Wait), slog.String("reason", string(r.Reason)))...)
+			log(ctx, slog.LevelInfo, "retry", append(r.attrs(), outcome(r.Status, r.Err),
+				duration("wait", r.Wait), slog.String("reason", string(r.Reason)))...)
 		},
 		GaveUp: func(ctx context.Context, g GaveUp) {
-			log(ctx, slog.LevelWarn, "gave up", append(g.attrs(), slog.String("reason", string(g.Reason)))...)
+			level := slog.LevelWarn
+			if g.Reason == Refused {
+				level = slog.LevelDebug // the circuit or the quota that refused has a line of its own
+			}
+			log(ctx, level, "gave up", append(g.attrs(), outcome(g.Status, g.Err), slog.String("reason", string(g.Reason)))...)
 		},
 		BreakerChanged: func(ctx context.Context, b BreakerChange) {
 			level := slog.LevelInfo
@@ -81,6 +83,22 @@ func (q Quota) attrs() []slog.Attr {
 		attrs = append(attrs, slog.Time("resets", q.Resets))
 	}
 	return attrs
+}
+
+// outcome is what a try came to.
+func outcome(status int, err error) slog.Attr {
+	if err != nil {
+		return slog.String("error", withoutURL(err))
+	}
+	return slog.Int("status", status)
+}
+
+// duration is rounded to what a person reads.
+func duration(key string, d time.Duration) slog.Attr {
+	if d > time.Millisecond {
+		d = d.Round(time.Millisecond)
+	}
+	return slog.Duration(key, d)
 }
 
 func withoutURL(err error) string {

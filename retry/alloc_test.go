@@ -23,7 +23,7 @@ func TestSuccessAllocates(t *testing.T) {
 		want   float64
 	}{
 		{"GET", nil, get(), 0},
-		{"POST", nil, post(), 6}, // a trace, for a proof
+		{"POST", nil, post(), 6},                     // a trace, for a proof
 		{"POST with a key", nil, withKey(post()), 1}, // the copy that net/http cannot repeat
 		{"with a timeout", &retry.Policy{AttemptTimeout: time.Minute}, get(), 0}, // one in eight calls
 	} {

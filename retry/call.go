@@ -317,10 +317,14 @@ func (c *Call) report() {
 		return
 	}
 	ctx, d := c.Request.Context(), c.verdict
+	status, err := 0, c.attempt.Err
+	if r := c.attempt.Response; r != nil {
+		status = r.StatusCode
+	}
 	switch {
 	case d.again && h.Retried != nil:
-		h.Retried(ctx, observe.Retry{Attempt: c.attempt.event(), Wait: d.wait, Reason: d.reason})
+		h.Retried(ctx, observe.Retry{Attempt: c.attempt.event(), Status: status, Err: err, Wait: d.wait, Reason: d.reason})
 	case !d.again && d.reason != "" && h.GaveUp != nil:
-		h.GaveUp(ctx, observe.GaveUp{Attempt: c.attempt.event(), Reason: d.reason})
+		h.GaveUp(ctx, observe.GaveUp{Attempt: c.attempt.event(), Status: status, Err: err, Reason: d.reason})
 	}
 }

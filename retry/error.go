@@ -57,24 +57,46 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " after %d attempts", e.Sent)
 	}
 	if len(e.ended) > 0 {
-		b.WriteString(", ended by its context (" + e.ended[len(e.ended)-1].Error() + ")")
-	} else if e.Reason != "" {
-		b.WriteString(" (" + string(e.Reason) + ")")
+		b.WriteString(", for its context ended (" + e.ended[len(e.ended)-1].Error() + ")")
+	} else if why := explained[e.Reason]; why != "" {
+		b.WriteString(" (" + why + ")")
 	}
 	shown := e.Tries[max(0, len(e.Tries)-maxShown):]
 	sep := ": "
 	if len(shown) < len(e.Tries) {
 		sep = ": …, "
 	}
-	for _, t := range shown {
-		b.WriteString(sep)
-		if sep = ", "; t.Err != nil {
-			b.WriteString(messageOf(t.Err))
-		} else {
-			fmt.Fprintf(&b, "status %d", t.Status)
+	for i := 0; i < len(shown); {
+		text, same := shown[i].text(), 1
+		for i+same < len(shown) && shown[i+same].text() == text {
+			same++
 		}
+		b.WriteString(sep + text)
+		if sep = ", "; same > 1 {
+			fmt.Fprintf(&b, " (%d times)", same)
+		}
+		i += same
 	}
 	return b.String()
+}
+
+func (t Try) text() string {
+	if t.Err != nil {
+		return messageOf(t.Err)
+	}
+	return fmt.Sprintf("status %d", t.Status)
+}
+
+// explained says why there was no further attempt, for whoever reads the error.
+var explained = map[observe.Reason]string{
+	observe.Attempts:      "MaxAttempts are used up",
+	observe.Budget:        "the retry budget is spent",
+	observe.Deadline:      "the next wait would outlive the deadline or MaxElapsed",
+	observe.TooLong:       "the provider's wait is over MaxRetryAfter",
+	observe.NotReplayable: "not sent again, for its body cannot be read again",
+	observe.NotSafe:       "not sent again, for it may have been processed; a key or WithIdempotent would allow it",
+	observe.NotRetryable:  "another attempt would fare no better",
+	observe.Refused:       "refused by this client",
 }
 
 // messageOf is an error's message without the URL that a *url.Error in it

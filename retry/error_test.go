@@ -51,7 +51,7 @@ func TestErrorTellsEveryAttempt(t *testing.T) {
 		require.ErrorAs(t, err, &op)
 		assert.Same(t, errReset, op, "the last one first")
 		assert.False(t, e.Timeout())
-		assert.Equal(t, "retry: GET http://api.example.com:80 failed after 4 attempts (attempts): "+
+		assert.Equal(t, "retry: GET http://api.example.com:80 failed after 4 attempts (MaxAttempts are used up): "+
 			"status 503, dial tcp: connection refused, signing: unexpected EOF, read tcp: connection reset by peer", err.Error())
 	})
 }
@@ -60,7 +60,7 @@ func TestErrorOfOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := &tls.CertificateVerificationError{Err: errors.New("expired")}
 		_, err := send(t, says(fails(bad)), nil, call(t, "GET", ""))
-		assert.EqualError(t, err, "retry: GET http://api.example.com:80 failed (not-retryable): tls: failed to verify certificate: expired")
+		assert.EqualError(t, err, "retry: GET http://api.example.com:80 failed (another attempt would fare no better): tls: failed to verify certificate: expired")
 		var e *tls.CertificateVerificationError
 		assert.ErrorAs(t, err, &e)
 	})
@@ -75,7 +75,7 @@ func TestErrorOfManyAttemptsIsBounded(t *testing.T) {
 		assert.Equal(t, 1500, e.Sent)
 		assert.Len(t, e.Tries, 1000)
 		assert.Less(t, len(err.Error()), 400)
-		assert.Contains(t, err.Error(), "1500 attempts (attempts): …, read tcp")
+		assert.Contains(t, err.Error(), "1500 attempts (MaxAttempts are used up): …, read tcp")
 	})
 }
 
@@ -117,7 +117,7 @@ func TestErrorOfACancelledWait(t *testing.T) {
 				require.Len(t, e.Tries, 1)
 				assert.Equal(t, observe.Cancelled, e.Reason)
 				assert.False(t, e.Timeout())
-				assert.Contains(t, err.Error(), "ended by its context (shutting down): ")
+				assert.Contains(t, err.Error(), "for its context ended (shutting down): ")
 				if c.wait > 0 {
 					assert.Equal(t, 50*time.Millisecond, time.Since(begun))
 				}

@@ -357,9 +357,10 @@ func TestHooks(t *testing.T) {
 		require.Len(t, l.retried, 2)
 		assert.Equal(t, a, l.retried[0].Attempt)
 		assert.Equal(t, observe.Told, l.retried[0].Reason)
+		assert.Equal(t, 503, l.retried[0].Status)
 		assert.InDelta(t, 3.15, l.retried[0].Wait.Seconds(), 0.15)
-		assert.Equal(t, observe.Retry{Attempt: second, Wait: 2 * time.Second, Reason: observe.Backoff}, l.retried[1])
-		assert.Equal(t, []observe.GaveUp{{Attempt: third, Reason: observe.Attempts}}, l.gaveUp)
+		assert.Equal(t, observe.Retry{Attempt: second, Err: errReset, Wait: 2 * time.Second, Reason: observe.Backoff}, l.retried[1])
+		assert.Equal(t, []observe.GaveUp{{Attempt: third, Status: 502, Reason: observe.Attempts}}, l.gaveUp)
 	})
 }
 
