@@ -225,7 +225,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 		c.cost = t.Cost(r)
 	}
 	c.retry.Request = r
-	c.retry.Vouched = key != "" || t.Keys.Vouched(r)
+	c.retry.Vouched = key != "" || r.Method != http.MethodGet && t.Keys.Vouched(r)
 	if key != "" {
 		c.retry.Header = withKey(r.Header, header, key)
 	}

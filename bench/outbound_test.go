@@ -17,3 +17,20 @@ func BenchmarkOutbound(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkUpload(b *testing.B) {
+	for _, s := range Uploaders {
+		b.Run(s.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			most := int64(0)
+			for b.Loop() {
+				peak, err := Upload(s)
+				if err != nil {
+					b.Skip(err) // a peer that cannot
+				}
+				most = max(most, peak)
+			}
+			b.ReportMetric(float64(most)/(1<<20), "peak-MiB")
+		})
+	}
+}

@@ -64,14 +64,11 @@ func WithKey(ctx context.Context, key string) context.Context {
 // what is wrong with a key that cannot be sent; it does not repeat the key.
 func (k *Keys) For(r *http.Request) (header, key string, err error) {
 	header = k.header()
-	if len(r.Header[header]) > 0 {
-		return header, "", nil
-	}
 	own, ok := r.Context().Value(keyContext{}).(string)
 	switch {
+	case !ok && !k.covers(r.Method), len(r.Header[header]) > 0:
 	case ok:
 		key = own
-	case !k.covers(r.Method):
 	case k.New != nil:
 		key = k.New()
 	default:

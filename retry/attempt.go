@@ -48,11 +48,13 @@ func (a *Attempt) RoundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	c := a.call
 	a.sent, c.handed = true, true
+	var began time.Time
 	if c.sent++; c.sent == 1 && c.policy.Budget != NoBudget {
-		c.open(a.Began())
+		began = a.Began()
+		c.open(began)
 	}
 	if c.hooks == nil {
-		return a.roundTrip(base)
+		return a.roundTrip(base, began)
 	}
 	return a.observed(base)
 }
@@ -72,10 +74,10 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 		h.Attempted(ctx, event)
 	}
 	if h.Answered == nil {
-		return a.roundTrip(base)
+		return a.roundTrip(base, time.Time{})
 	}
 	started := a.Began()
-	resp, err := a.roundTrip(base)
+	resp, err := a.roundTrip(base, started)
 	now := a.call.State.now()
 	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(started)}
 	if err == nil {
@@ -96,7 +98,8 @@ func (a *Attempt) event() observe.Attempt {
 	return e
 }
 
-func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
+// roundTrip is RoundTrip at an instant, if that is known.
+func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
 	once := repeatsBelow(r, c.Header)
@@ -130,7 +133,10 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if f != nil {
-		f.begin(c.State, a.Began(), limit)
+		if began.IsZero() {
+			began = a.Began()
+		}
+		f.begin(c.State, began, limit)
 		resp, err = f.roundTrip(base, limit)
 	} else {
 		resp, err = checked(base.RoundTrip(r))

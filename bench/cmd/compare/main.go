@@ -25,6 +25,15 @@ func main() {
 	for _, q := range bench.Questions {
 		compare(q, *rounds)
 	}
+	fmt.Printf("\n### Upload of 64 MiB with GetBody, two failures first\n\n| client | peak heap growth, MiB |\n| --- | ---: |\n")
+	for _, s := range bench.Uploaders {
+		peak, err := bench.Upload(s)
+		if err != nil {
+			fmt.Printf("| %s | %v |\n", s.Name, err)
+			continue
+		}
+		fmt.Printf("| %s | %.1f |\n", s.Name, float64(peak)/(1<<20))
+	}
 }
 
 func compare(q bench.Question, rounds int) {
