@@ -26,7 +26,7 @@
 //
 //	Memory     this process, gone when it ends; the default
 //	FileStore  one process at a time; survives a crash and kill -9
-//	redisstore any number of processes
+//	your own   any number of processes, over a database that they share
 //
 // What is guaranteed:
 //   - Spend is all or nothing, and the sum of what it grants in one period never

@@ -238,7 +238,7 @@ func TestConfigurationAndAmounts(t *testing.T) {
 
 	_, err = (&quota.Quota{}).Spend(t.Context(), "", 1)
 	require.ErrorAs(t, err, &spent, "a Limit of zero grants nothing")
-	assert.EqualError(t, err, `quota: "" is spent: 1 asked, 0 of 0 left, and it never resets`)
+	assert.EqualError(t, err, `quota: "": 1 asked, over its Limit of 0`)
 }
 
 type brokenStore struct{ err error }

@@ -18,6 +18,9 @@ type SpentError struct {
 }
 
 func (e *SpentError) Error() string {
+	if e.Asked > e.Limit {
+		return fmt.Sprintf("quota: %q: %d asked, over its Limit of %d", e.Quota, e.Asked, e.Limit)
+	}
 	until := "and it never resets"
 	if !e.Resets.IsZero() {
 		until = "until " + e.Resets.Format(time.RFC3339)

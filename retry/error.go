@@ -62,8 +62,11 @@ func (e *Error) Error() string {
 		b.WriteString(" (" + why + ")")
 	}
 	shown := e.Tries[max(0, len(e.Tries)-maxShown):]
+	if n := len(shown); n > 0 && len(e.ended) > 0 && shown[n-1].Err == e.ended[0] {
+		shown = shown[:n-1] // said already
+	}
 	sep := ": "
-	if len(shown) < len(e.Tries) {
+	if len(e.Tries) > maxShown {
 		sep = ": …, "
 	}
 	for i := 0; i < len(shown); {

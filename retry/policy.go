@@ -148,7 +148,12 @@ func optionsOf(ctx context.Context) options {
 }
 
 // WithPolicy gives the calls made with the returned context a policy of their
-// own, in place of the Transport's. A nil p gives them the Transport's again.
+// own, in place of all of the Transport's: to change one field, change a copy.
+// A nil p gives them the Transport's again.
+//
+//	p := *transport.Retry
+//	p.MaxAttempts = 1
+//	ctx = retry.WithPolicy(ctx, &p)
 func WithPolicy(ctx context.Context, p *Policy) context.Context {
 	o := optionsOf(ctx)
 	o.policy = p
