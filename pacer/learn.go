@@ -42,7 +42,8 @@ import "math"
 //     rate. After silence, or of few calls, the rate starts at as many a second
 //     as were accepted, and a search follows. With a configured rate it starts
 //     from that, unless what was accepted has been steady for a second and is
-//     less. What is more than configured was not let out, and never counts.
+//     less; and if it is refused again within a second, as if none were. What is
+//     more than configured was not let out, and never counts.
 //   - Refusals come in bunches. Those of calls that had left before the last
 //     cut, and those within [settleFor] of it, cut nothing.
 //   - Refusals within a second of the one that set max, or with no acceptance in
@@ -91,6 +92,7 @@ type learner struct {
 	phase phase
 	begun bool // last is set
 	first bool // nothing was cut since it was armed
+	guess bool // and max is what was given, of which nothing is known
 	last  int64
 
 	// Units accepted in this window, which has an age, and the two before.
@@ -225,7 +227,7 @@ func (l *learner) arm() {
 	l.max = max(leastRate, l.recent())
 	known := l.before >= enough*window && l.max >= enough
 	if l.given > 0 && (!l.steady() || l.max > l.given) {
-		known, l.max = true, max(leastRate, l.given)
+		known, l.guess, l.max = true, true, max(leastRate, l.given)
 	}
 	l.pace = l.max
 	if known {
@@ -281,6 +283,11 @@ func (l *learner) cut() {
 	if l.taken == 0 || l.since < 1 { // shut, or too soon to tell
 		l.phase = search
 		l.pace = max(leastRate, (1-depthFound)*l.pace)
+		if n := l.recent(); l.guess && n > 0 { // refused again so soon: it was wrong
+			l.guess = false
+			l.pace = min(l.pace, max(leastRate, n))
+			l.max, l.ceiling = l.pace, math.Inf(1)
+		}
 		l.brake()
 		return
 	}
@@ -295,6 +302,7 @@ func (l *learner) cut() {
 	if mean := l.taken / l.since; mean < l.max {
 		latest = min(latest, math.Sqrt(mean*latest))
 	}
+	l.guess = false
 	l.max = max(leastRate, latest)
 	l.bend(depth)
 	l.taken, l.since = 0, 0

@@ -194,3 +194,38 @@ func TestLearntRateReachesWhoWaits(t *testing.T) {
 		assert.InDelta(t, 1/after, time.Since(left).Seconds(), 0.01)
 	})
 }
+
+// A configured rate that is fifty, or ten, times too high costs refusals for a
+// quarter of a second, and is then as good as none.
+func TestConfiguredRateThatIsTooHigh(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		provider     provider
+		limit, early float64
+	}{
+		{"leaky as in nginx", &leakyExcess{quota: quota{first: 20}, burst: 5}, 20, 230},
+		{"window of 1 s", &clockWindow{quota: quota{first: 100}}, 100, 300},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &site{rtt: 10 * time.Millisecond, start: time.Now(), provider: c.provider}
+				s.pacer.Rate, s.pacer.Burst = Per(1000, time.Second), 3
+				var calls sync.WaitGroup
+				for g := range uint64(50) {
+					rng := rand.New(rand.NewPCG(1, g))
+					calls.Go(func() {
+						for time.Since(s.start) < 20*time.Second {
+							s.call(t, rng)
+						}
+					})
+				}
+				calls.Wait()
+				_, refused := s.between(0, 2*time.Second)
+				assert.LessOrEqual(t, refused, c.early, "refused in the first two seconds")
+				ok, refused := s.between(2*time.Second, 20*time.Second)
+				assert.LessOrEqual(t, refused/(ok+refused), 0.02, "refused later")
+				assert.GreaterOrEqual(t, ok, 0.93*c.limit*18, "use")
+			})
+		})
+	}
+}
