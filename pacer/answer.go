@@ -178,9 +178,9 @@ func (r *room) refuse(l *line, now time.Time) {
 			w.refuse(r, now, &tooLarge{p.n, l.bucket.burst})
 			continue
 		}
-		at, _ := l.soonest(t, ahead, p.n)
+		at, why := l.soonest(t, ahead, p.n)
 		if wait := time.Duration(at - t); w.tooLate(now.Add(wait)) {
-			w.refuse(r, now, &WaitError{Wait: wait})
+			w.refuse(r, now, w.late(now, wait, p.key, why))
 			continue
 		}
 		if len(w.places) == 1 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/politehttp/polite/observe"
 )
 
 // Refusals that say all by themselves. Like [WaitError] they mean that this
@@ -33,11 +35,37 @@ func (e *tooLarge) Is(target error) bool { return target == ErrTooLarge }
 // or longer than MaxWait. Nothing was taken. It matches
 // context.DeadlineExceeded by errors.Is, for that is what would have happened.
 type WaitError struct {
-	Wait time.Duration // from the refusal to when the call could have left, as far as was known
+	Wait    time.Duration  // from the refusal to when the call could have left, as far as was known
+	Key     string         // what it would have waited for; not part of the message
+	Reason  observe.Reason // and why: observe.Pace, Hold, Learnt, Spread or InFlight; empty if a store refused
+	MaxWait time.Duration  // the bound that it is over, counted from the call's arrival; zero: its context's deadline
 }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("pacer: a wait of %v would outlive the deadline or MaxWait", e.Wait)
+	bound := "outlive its deadline"
+	if e.MaxWait > 0 {
+		bound = fmt.Sprintf("be over MaxWait, which is %v", e.MaxWait)
+	}
+	wait := e.Wait.String()
+	switch {
+	case e.Wait <= 0:
+		wait = "unknown length"
+	case e.Wait > time.Second:
+		wait = e.Wait.Round(time.Millisecond).String()
+	}
+	if why := waitsFor[e.Reason]; why != "" {
+		wait += " for " + why
+	}
+	return fmt.Sprintf("pacer: not sent: a wait of %s would %s", wait, bound)
+}
+
+// waitsFor says what a call waits for, to whoever reads the error.
+var waitsFor = map[observe.Reason]string{
+	observe.Pace:     "the pace",
+	observe.Hold:     "the end of a hold, which the provider asked for,",
+	observe.Learnt:   "the pace that refusals taught",
+	observe.Spread:   "what little is left until the provider's reset",
+	observe.InFlight: "a place in flight",
 }
 
 // Refused is true: the call was never sent.

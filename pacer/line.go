@@ -53,12 +53,12 @@ func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
 	}
 	if l.learnt.on() {
 		if t := l.learnt.soonest(at, ahead); t > at {
-			at, why = t, observe.Pace
+			at, why = t, observe.Learnt
 		}
 	}
 	if l.spread.on {
 		if t := l.spread.soonest(at, ahead, n, l.out(now)); t > at {
-			at, why = t, observe.Pace
+			at, why = t, observe.Spread
 		}
 	}
 	return at, why

@@ -125,7 +125,8 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 		r, now = w.relock()
 		if late {
 			if r.round++; w.refused != nil || r.judge(w, now) != mayLeave {
-				return nil, w.giveUp(r, now, &WaitError{Wait: w.expect(now)})
+				wait, key, why := w.expect(now)
+				return nil, w.giveUp(r, now, w.late(now, wait, key, why))
 			}
 		}
 	}
@@ -171,11 +172,11 @@ func (w *waiter) admit(ctx context.Context, now time.Time) (full bool, err error
 			}
 		}
 	}
-	wait := w.expect(now)
+	wait, key, why := w.expect(now)
 	w.eta = now.Add(wait)
 	w.end, _ = ctx.Deadline()
 	if w.tooLate(w.eta) {
-		return false, &WaitError{Wait: wait}
+		return false, w.late(now, wait, key, why)
 	}
 	return full, nil
 }
@@ -196,28 +197,42 @@ func (w *waiter) refuse(r *room, now time.Time, err error) {
 // expect is how long w, which is in no queue yet, is going to wait, given who
 // is before it. How long others stay in flight is not known, and counts as
 // nothing; so does what is waiting for another line too, and is later there.
-func (w *waiter) expect(now time.Time) (wait time.Duration) {
+func (w *waiter) expect(now time.Time) (wait time.Duration, key string, why observe.Reason) {
 	for i := range w.places {
 		p := &w.places[i]
 		l := p.line
 		t := l.pacer.clock(now)
-		at, _ := l.soonest(t, 0, p.n)
+		at, reason := l.soonest(t, 0, p.n)
+		if reason == "" && l.full() {
+			reason = observe.InFlight
+		}
 		switch {
 		case p.waiter != nil || l.calls() == 0: // in the queue already
 		case l.multi == 0:
-			at, _ = l.soonest(t, l.ahead(w.class), p.n)
+			at, reason = l.soonest(t, l.ahead(w.class), p.n)
 		default:
 			for range 8 {
-				by, _ := l.soonest(t, l.aheadBy(w.class, now.Add(time.Duration(at-t))), p.n)
+				by, because := l.soonest(t, l.aheadBy(w.class, now.Add(time.Duration(at-t))), p.n)
 				if by <= at {
 					break
 				}
-				at = by
+				at, reason = by, because
 			}
 		}
-		wait = max(wait, time.Duration(at-t))
+		if d := time.Duration(at - t); d > wait || why == "" {
+			wait, key, why = max(d, wait), p.key, reason
+		}
 	}
-	return wait
+	return wait, key, why
+}
+
+// late is the refusal of w, which would leave too late.
+func (w *waiter) late(now time.Time, wait time.Duration, key string, why observe.Reason) *WaitError {
+	e := &WaitError{Wait: wait, Key: key, Reason: why}
+	if !w.until.IsZero() && !now.Add(wait).Before(w.until) && (w.end.IsZero() || w.until.Before(w.end)) {
+		e.MaxWait = w.until.Sub(w.since)
+	}
+	return e
 }
 
 // expires tells whether MaxWait may end before the context does.

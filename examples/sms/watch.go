@@ -40,9 +40,7 @@ func (w *watch) hooks() *observe.Hooks {
 	return &observe.Hooks{
 		Attempted: func(ctx context.Context, _ observe.Attempt) { deliveryOf(ctx).tries.Add(1) },
 		Paced: func(_ context.Context, p observe.Paced) {
-			if p.Key != account { // it waited for all paces at once, of which one is the sender's
-				w.waited(p.Reason, p.Wait)
-			}
+			w.waited(p.Reason, p.Wait)
 		},
 		Answered: func(_ context.Context, a observe.Answer) {
 			if a.Status == 429 {
