@@ -16,8 +16,8 @@ import (
 // when the Transport's own Pacer and all of its lanes let it go at once.
 type Lane struct {
 	// Pattern chooses requests as http.ServeMux writes it, such as
-	// "POST /messages" or "api.example.com/". "": every request. Each lane
-	// looks for itself, so patterns may repeat and overlap.
+	// "POST /messages" or "api.example.com/", hosts in lower case. "": every
+	// request. Each lane looks for itself, so patterns may repeat and overlap.
 	Pattern string
 
 	Pacer *pacer.Pacer               // required
@@ -82,6 +82,7 @@ func (l *lane) matches(r *http.Request) bool {
 	if seen.Host == "" {
 		seen.Host = r.URL.Host
 	}
+	seen.Host = strings.ToLower(seen.Host) // as the origin is
 	_, pattern := l.mux.Handler(seen)
 	return pattern != ""
 }

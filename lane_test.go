@@ -52,6 +52,20 @@ func TestLanes(t *testing.T) {
 	})
 }
 
+func TestLaneHostIsOneInAnyCase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(answers(200))
+		tr := &polite.Transport{Base: p, Lanes: []polite.Lane{
+			{Pattern: "api.example.com/", Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Second), Burst: 1}},
+		}}
+		for _, host := range []string{"api.example.com", "API.Example.COM", "api.example.com:80"} {
+			_, err := tr.RoundTrip(request(t, "GET", "http://"+host+"/", ""))
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, p.at)
+	})
+}
+
 // A wait that the provider tells about one limit holds the lane of that limit
 // and nobody else.
 func TestAToldWaitHoldsTheLaneThatClaimsIt(t *testing.T) {

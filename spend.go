@@ -33,7 +33,7 @@ func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
 		if q.PerAttempt != perAttempt {
 			continue
 		}
-		cost := c.cost
+		cost := max(0, c.cost) // nothing to pace is nothing to pay
 		if q.Cost != nil {
 			cost = q.Cost(c.retry.Request)
 		}

@@ -153,9 +153,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// fallback asks Fallback if it was the circuit that refused the last try, and
+// the caller is still there.
 func (t *Transport) fallback(r *http.Request, err error) (*http.Response, error) {
-	var open *breaker.OpenError
-	if !errors.As(err, &open) {
+	if r.Context().Err() != nil || !refusedByCircuit(err) {
 		return nil, err
 	}
 	resp, err := t.Fallback(r, err)
@@ -163,6 +164,14 @@ func (t *Transport) fallback(r *http.Request, err error) (*http.Response, error)
 		err = errors.New("polite: Transport.Fallback returned neither a response nor an error")
 	}
 	return resp, err
+}
+
+func refusedByCircuit(err error) bool {
+	if tried, ok := err.(*retry.Error); ok && len(tried.Tries) > 0 {
+		err = tried.Tries[len(tried.Tries)-1].Err
+	}
+	_, ok := err.(*breaker.OpenError)
+	return ok
 }
 
 // CloseIdleConnections closes the idle connections of Base, if it has any.
@@ -287,12 +296,19 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 			return nil, &breaker.OpenError{Key: c.retry.Origin, RetryAfter: left}
 		}
 	}
+	s := sending{call: c, try: a, release: nothing}
+	defer s.end() // also when Base panics
+	var err error
+	if len(t.Quotas) > 0 { // a quota that is spent costs no token either
+		if s.spent, err = c.spendTry(); err != nil {
+			return nil, err
+		}
+	}
 	release, err := c.wait()
 	if err != nil {
 		return nil, err
 	}
-	s := sending{call: c, release: release}
-	defer s.end()                        // also when Base panics
+	s.release = release
 	if err = c.ctx().Err(); err != nil { // too late to send says nothing about the host
 		return nil, err
 	}
@@ -301,17 +317,8 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	var spent []spending
-	if len(t.Quotas) > 0 {
-		if spent, err = c.spendTry(); err != nil {
-			return nil, err
-		}
-	}
 	resp, err := a.RoundTrip(t.base())
-	s.read(a, resp, err)
-	if spent != nil {
-		c.settle(spent, resp, a.NeverProcessed)
-	}
+	s.read(resp, err)
 	return s.hold(resp), err
 }
 
@@ -335,6 +342,8 @@ func nothing() {}
 // sending is what a try holds while it is under way.
 type sending struct {
 	call    *call
+	try     *retry.Attempt
+	spent   []spending // of the quotas that count tries
 	permit  breaker.Permit
 	release func()
 	outcome breaker.Outcome // until an answer is read: neutral
@@ -343,8 +352,11 @@ type sending struct {
 }
 
 // read learns from an answer.
-func (s *sending) read(a *retry.Attempt, resp *http.Response, err error) {
-	c := s.call
+func (s *sending) read(resp *http.Response, err error) {
+	c, a := s.call, s.try
+	if s.spent != nil {
+		c.settle(s.spent, resp, a.NeverProcessed)
+	}
 	if err != nil {
 		s.outcome = outcomeOf(c.ctx(), a, err)
 		return
@@ -378,8 +390,11 @@ func (s *sending) hold(resp *http.Response) *http.Response {
 }
 
 func (s *sending) end() {
+	defer s.release() // also when a hook of the circuit panics
+	if s.spent != nil && !s.try.Sent() {
+		s.call.refund(s.spent)
+	}
 	s.permit.Done(s.outcome, s.told, s.now)
-	s.release()
 }
 
 func (c *call) inFlightBounded() bool {

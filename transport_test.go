@@ -158,106 +158,6 @@ func TestAnOpenCircuitCostsNothing(t *testing.T) {
 	})
 }
 
-func TestQuotaIsRefundedOnlyOnProof(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		answer func(int, *http.Request) (*http.Response, error)
-		left   int64
-	}{
-		{"success", answers(200), 7},
-		{"failure answered", answers(500), 7},
-		{"never connected", func(int, *http.Request) (*http.Response, error) { return nil, dialError() }, 10},
-		{"uncertain", func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, 7},
-		{"one of two tries uncertain", func(n int, _ *http.Request) (*http.Response, error) {
-			if n == 1 {
-				return nil, io.ErrUnexpectedEOF
-			}
-			return nil, dialError()
-		}, 7},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				day := &quota.Quota{Name: "segments", Limit: 10, Period: quota.Day}
-				tr := &polite.Transport{
-					Base: newProvider(c.answer), Quotas: []*quota.Quota{day}, Retry: &retry.Policy{MaxAttempts: 2},
-					Cost: func(*http.Request) int64 { return 3 }, Account: func(*http.Request) string { return "acme" },
-				}
-				if resp, err := tr.RoundTrip(request(t, "GET", "http://api.test/", "")); err == nil {
-					resp.Body.Close()
-				}
-				left, err := day.Spend(t.Context(), "acme", 0)
-				require.NoError(t, err)
-				assert.Equal(t, c.left, left.Left)
-			})
-		})
-	}
-}
-
-func TestQuotasAreSpentAllOrNone(t *testing.T) {
-	p := newProvider(answers(200))
-	big := &quota.Quota{Name: "month", Limit: 100, Period: quota.Month}
-	small := &quota.Quota{Name: "day", Limit: 1, Period: quota.Day}
-	tr := &polite.Transport{Base: p, Quotas: []*quota.Quota{big, small}}
-	for i := range 3 {
-		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
-		if i == 0 {
-			require.NoError(t, err)
-			continue
-		}
-		var spent *quota.SpentError
-		require.ErrorAs(t, err, &spent)
-		assert.Equal(t, "day", spent.Quota)
-	}
-	assert.Len(t, p.at, 1, "a spent quota sends nothing")
-	left, err := big.Spend(t.Context(), "http://api.test:80", 0)
-	require.NoError(t, err)
-	assert.EqualValues(t, 99, left.Left)
-}
-
-func TestQuotaPerAttemptAndActual(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tries := &quota.Quota{Name: "tries", Limit: 100, Period: quota.Day, PerAttempt: true}
-		tokens := &quota.Quota{
-			Name: "tokens", Limit: 1000, Period: quota.Day, Cost: func(*http.Request) int64 { return 500 },
-			Actual: func(r *http.Response) int64 {
-				if r.StatusCode == 200 {
-					return 123
-				}
-				return -1
-			},
-		}
-		tr := &polite.Transport{Base: newProvider(answers(503, 503, 200)), Quotas: []*quota.Quota{tries, tokens}, Retry: &retry.Policy{}}
-		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
-		require.NoError(t, err)
-		left, err := tries.Spend(t.Context(), "http://api.test:80", 0)
-		require.NoError(t, err)
-		assert.EqualValues(t, 97, left.Left)
-		left, err = tokens.Spend(t.Context(), "http://api.test:80", 0)
-		require.NoError(t, err)
-		assert.EqualValues(t, 877, left.Left)
-	})
-}
-
-// What only the answer can tell is counted from the answer, and a spent quota
-// still refuses before anything is sent.
-func TestQuotaOfUnknownCost(t *testing.T) {
-	p := newProvider(answers(200))
-	tokens := &quota.Quota{
-		Name: "tokens", Limit: 100, Period: quota.Day,
-		Cost:   func(*http.Request) int64 { return 0 },
-		Actual: func(*http.Response) int64 { return 60 },
-	}
-	tr := &polite.Transport{Base: p, Quotas: []*quota.Quota{tokens}}
-	for range 2 {
-		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
-		require.NoError(t, err)
-	}
-	_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
-	var spent *quota.SpentError
-	require.ErrorAs(t, err, &spent)
-	assert.Len(t, p.at, 2)
-}
-
 func TestFallbackAnswersForAnOpenCircuit(t *testing.T) {
 	tr := &polite.Transport{
 		Base:    newProvider(func(int, *http.Request) (*http.Response, error) { return nil, dialError() }),
@@ -278,6 +178,51 @@ func TestFallbackAnswersForAnOpenCircuit(t *testing.T) {
 	assert.Same(t, r, resp.Request)
 	_, err = tr.RoundTrip(request(t, "GET", "http://api.test/none", ""))
 	require.ErrorContains(t, err, "Fallback")
+}
+
+// The circuit was open at first, and outlasted. What became of the call then is
+// no business of Fallback's; nor is a caller who has gone.
+func TestFallbackIsForTheLastTryOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+		open := func() *polite.Transport {
+			b := &breaker.Breaker{Failures: 1, OpenFor: time.Minute}
+			done, _ := b.Acquire("http://api.test:80")
+			done(breaker.Failure)
+			return &polite.Transport{
+				Base: p, Breaker: b, Retry: &retry.Policy{OutlastOpen: true, MaxAttempts: 1},
+				Fallback: func(r *http.Request, err error) (*http.Response, error) { return reply(r, 299), nil },
+			}
+		}
+		_, err := open().RoundTrip(request(t, "POST", "http://api.test/", "x"))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.Len(t, p.at, 1, "it was sent, and may have been processed")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		time.AfterFunc(500*time.Millisecond, cancel)
+		_, err = open().RoundTrip(request(t, "GET", "http://api.test/", "").WithContext(ctx))
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	})
+}
+
+// A hook that panics, as a server's handler may survive, holds no place.
+func TestPanickingHookHoldsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &polite.Transport{
+			Base:    newProvider(func(int, *http.Request) (*http.Response, error) { return nil, dialError() }),
+			Breaker: &breaker.Breaker{Failures: 1, OpenFor: time.Second},
+			Pacer:   &pacer.Pacer{MaxInFlight: 1},
+			Hooks:   &observe.Hooks{BreakerChanged: func(context.Context, observe.BreakerChange) { panic("hook") }},
+		}
+		assert.Panics(t, func() { tr.RoundTrip(request(t, "GET", "http://api.test/", "")) })
+		start := time.Now()
+		_, err := tr.Pacer.Wait(t.Context(), "http://api.test:80", 1)
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(start))
+	})
 }
 
 // The caller who waits for the circuit gets through with the probe.

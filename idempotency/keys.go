@@ -66,7 +66,7 @@ func (k *Keys) For(r *http.Request) (header, key string, err error) {
 	header = k.header()
 	own, ok := r.Context().Value(keyContext{}).(string)
 	switch {
-	case !ok && !k.covers(r.Method), len(r.Header[header]) > 0:
+	case !ok && !k.covers(r.Method), has(r.Header, header):
 	case ok:
 		key = own
 	case k.New != nil:
@@ -92,12 +92,25 @@ func (k *Keys) For(r *http.Request) (header, key string, err error) {
 // in one of the two that net/http takes for a licence to repeat a request
 // (Idempotency-Key and X-Idempotency-Key, see net/http.Transport).
 func (k *Keys) Vouched(r *http.Request) bool {
-	h := r.Header
-	return filled(h[DefaultHeader]) || filled(h["X-Idempotency-Key"]) ||
-		k != nil && k.Header != "" && filled(h[k.header()])
+	for name, values := range r.Header {
+		if len(values) > 0 && values[0] != "" && (strings.EqualFold(name, DefaultHeader) || strings.EqualFold(name, "X-Idempotency-Key") ||
+			k != nil && k.Header != "" && strings.EqualFold(name, k.Header)) {
+			return true
+		}
+	}
+	return false
 }
 
-func filled(values []string) bool { return len(values) > 0 && values[0] != "" }
+// has reports whether h has the field, however its name is written there: a
+// caller may set one past http.Header's methods, and it goes out as it is.
+func has(h http.Header, field string) bool {
+	for name, values := range h {
+		if len(values) > 0 && strings.EqualFold(name, field) {
+			return true
+		}
+	}
+	return false
+}
 
 func (k *Keys) header() string {
 	if k == nil || k.Header == "" {

@@ -54,6 +54,7 @@ func TestFor(t *testing.T) {
 		{"an empty method is GET", puts, &http.Request{}, "Idempotency-Key", "new"},
 		{"and POST is then not among them", puts, request(t, none, "POST"), "Idempotency-Key", ""},
 		{"the caller's header stays", fixed, request(t, none, "POST", "Idempotency-Key", "mine"), "Idempotency-Key", ""},
+		{"however it is written", fixed, request(t, none, "POST", "idempotency-KEY", "mine"), "Idempotency-Key", ""},
 		{"also before WithKey", fixed, request(t, own, "POST", "Idempotency-Key", "mine"), "Idempotency-Key", ""},
 		{"another header, canonical", paypal, request(t, none, "POST"), "Paypal-Request-Id", "new"},
 		{"in quotes", quoted, request(t, none, "POST"), "Idempotency-Key", `"new"`},
@@ -92,6 +93,7 @@ func TestVouched(t *testing.T) {
 	assert.True(t, (*idempotency.Keys)(nil).Vouched(request(t, ctx, "POST", "X-Idempotency-Key", "k")))
 	assert.True(t, paypal.Vouched(request(t, ctx, "POST", "Paypal-Request-Id", "k")))
 	assert.False(t, (*idempotency.Keys)(nil).Vouched(request(t, ctx, "POST", "Paypal-Request-Id", "k")))
+	assert.True(t, paypal.Vouched(request(t, ctx, "POST", "paypal-request-id", "k")), "however it is written")
 	assert.False(t, paypal.Vouched(request(t, ctx, "POST", "X-Request-Id", "k")), "X-Request-Id is for tracing")
 	assert.False(t, paypal.Vouched(request(t, ctx, "POST", "Idempotency-Key", "")))
 	assert.False(t, paypal.Vouched(&http.Request{}))
