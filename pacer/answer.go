@@ -179,6 +179,14 @@ func (r *room) refuse(l *line, now time.Time) {
 			continue
 		}
 		at, why := l.soonest(t, ahead, p.n)
+		if w.tooLate(now.Add(time.Duration(at - t))) {
+			jitter := l.hold.hasten(t)
+			if soon, _ := l.soonest(t, ahead, p.n); !w.tooLate(now.Add(time.Duration(soon - t))) {
+				at = soon
+			} else {
+				l.hold.end += jitter
+			}
+		}
 		if wait := time.Duration(at - t); w.tooLate(now.Add(wait)) {
 			w.refuse(r, now, w.late(now, wait, p.key, why))
 			continue

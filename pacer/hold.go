@@ -16,6 +16,7 @@ const (
 //	                                     │ by their rate, else within a like time
 type hold struct {
 	end   int64 // nobody leaves before; 0: no hold
+	told  int64 // the same without jitter
 	probe int64 // the hold is over MaxHold: then one may leave; 0: none may
 	asked bool  // one did, and its answer tells whether the hold goes on
 
@@ -30,8 +31,10 @@ type hold struct {
 func (h *hold) extend(now, until, most int64, jitter float64) bool {
 	until = min(until, later(now, foreverInNano))
 	if until <= now || until <= h.end {
+		h.told = max(h.told, min(until, h.end))
 		return false
 	}
+	h.told = until
 	h.width = min((until-now)/holdJitter, int64(mostJitter))
 	h.end = later(until, int64(jitter*float64(h.width)))
 	h.gap, h.empty, h.asked = 0, true, false
@@ -45,7 +48,7 @@ func (h *hold) extend(now, until, most int64, jitter float64) bool {
 // ease lets those who waited for an instant leave within a time.
 func (h *hold) ease(end, width int64) {
 	if end > h.end {
-		h.end, h.width, h.gap, h.empty, h.probe, h.asked = end, width, 0, false, 0, false
+		*h = hold{end: end, told: end, width: width, next: h.next}
 	}
 }
 
@@ -88,6 +91,17 @@ func (h *hold) lift(now int64) bool {
 	if !h.asked || now >= h.end {
 		return false
 	}
-	h.end, h.asked, h.probe = now, false, 0
+	h.end, h.told, h.asked, h.probe = now, now, false, 0
 	return true
+}
+
+// hasten ends a hold as told, without jitter, and returns that: jitter must not
+// cost a call its deadline. Adding it to end again undoes this.
+func (h *hold) hasten(now int64) (jitter int64) {
+	if !h.active(now) {
+		return 0
+	}
+	jitter = h.end - h.told
+	h.end = h.told
+	return jitter
 }

@@ -173,12 +173,41 @@ func (w *waiter) admit(ctx context.Context, now time.Time) (full bool, err error
 		}
 	}
 	wait, key, why := w.expect(now)
-	w.eta = now.Add(wait)
 	w.end, _ = ctx.Deadline()
-	if w.tooLate(w.eta) {
-		return false, w.late(now, wait, key, why)
+	if w.tooLate(now.Add(wait)) {
+		soon, ok := w.hasten(now)
+		if !ok {
+			return false, w.late(now, wait, key, why)
+		}
+		wait = soon
 	}
+	w.eta = now.Add(wait)
 	return full, nil
+}
+
+// hasten takes the jitter out of the holds that w waits for, if w is in time
+// then, and returns how long it is going to wait.
+func (w *waiter) hasten(now time.Time) (wait time.Duration, ok bool) {
+	jitter := make([]int64, len(w.places))
+	cut := false
+	for i := range w.places {
+		l := w.places[i].line
+		jitter[i] = l.hold.hasten(l.pacer.clock(now))
+		cut = cut || jitter[i] > 0
+	}
+	if !cut {
+		return 0, false
+	}
+	wait, _, _ = w.expect(now)
+	ok = !w.tooLate(now.Add(wait))
+	for i := range w.places {
+		l := w.places[i].line
+		if !ok {
+			l.hold.end += jitter[i]
+		}
+		l.settle(l.pacer.clock(now))
+	}
+	return wait, ok
 }
 
 // tooLate tells whether w, leaving at an instant, would outlive its context or
@@ -200,30 +229,36 @@ func (w *waiter) refuse(r *room, now time.Time, err error) {
 func (w *waiter) expect(now time.Time) (wait time.Duration, key string, why observe.Reason) {
 	for i := range w.places {
 		p := &w.places[i]
-		l := p.line
-		t := l.pacer.clock(now)
-		at, reason := l.soonest(t, 0, p.n)
-		if reason == "" && l.full() {
-			reason = observe.InFlight
-		}
-		switch {
-		case p.waiter != nil || l.calls() == 0: // in the queue already
-		case l.multi == 0:
-			at, reason = l.soonest(t, l.ahead(w.class), p.n)
-		default:
-			for range 8 {
-				by, because := l.soonest(t, l.aheadBy(w.class, now.Add(time.Duration(at-t))), p.n)
-				if by <= at {
-					break
-				}
-				at, reason = by, because
-			}
-		}
-		if d := time.Duration(at - t); d > wait || why == "" {
+		d, reason := p.line.expect(now, w.class, p.n, p.waiter != nil)
+		if d > wait || why == "" {
 			wait, key, why = max(d, wait), p.key, reason
 		}
 	}
 	return wait, key, why
+}
+
+// expect is how long n units of the class are going to wait in l; first, if
+// they are in its queue already.
+func (l *line) expect(now time.Time, class Priority, n int64, first bool) (wait time.Duration, why observe.Reason) {
+	t := l.pacer.clock(now)
+	at, why := l.soonest(t, 0, n)
+	if why == "" && l.full() {
+		why = observe.InFlight
+	}
+	switch {
+	case first || l.calls() == 0:
+	case l.multi == 0:
+		at, why = l.soonest(t, l.ahead(class), n)
+	default:
+		for range 8 {
+			by, because := l.soonest(t, l.aheadBy(class, now.Add(time.Duration(at-t))), n)
+			if by <= at {
+				break
+			}
+			at, why = by, because
+		}
+	}
+	return time.Duration(at - t), why
 }
 
 // late is the refusal of w, which would leave too late.
