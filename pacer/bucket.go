@@ -158,9 +158,9 @@ func (b *bucket) drain(now, n int64) {
 }
 
 // fresh returns the first instant from now on at which the bucket is as if it
-// had never been used.
-func (b *bucket) fresh(now int64) int64 {
-	return b.soonest(now, 0, max(b.burst, b.most), math.Inf(1))
+// had never been used, if at most most units are there now.
+func (b *bucket) fresh(now int64, most float64) int64 {
+	return b.soonest(now, 0, max(b.burst, b.most), most)
 }
 
 // instant is a point of the pacer's clock as x/time/rate wants it. Where it

@@ -135,7 +135,7 @@ func (p *Pacer) newLine(key string, now int64) *line {
 	return l
 }
 
-// evict drops the oldest line that equals a new one.
+// evict drops the oldest line that equals a new one. One that is pinned stays.
 func (p *Pacer) evict(now int64) bool {
 	if now < p.tight {
 		return false
@@ -143,7 +143,7 @@ func (p *Pacer) evict(now int64) bool {
 	tight := int64(never)
 	for l := p.oldest; l != nil; l = l.newer {
 		at := l.fresh(now)
-		if at <= now {
+		if at <= now && !l.pinned {
 			p.unlink(l)
 			delete(p.lines, l.key)
 			p.last.CompareAndSwap(l, nil)

@@ -30,6 +30,7 @@ type line struct {
 	inFlight int
 	release  func() // bound once; counts a call out
 	local    int64  // Shared failed: until then this process paces itself
+	pinned   bool   // found, and to be used before the lock is given up
 	waiting
 	older, newer *line // in the pacer's list, by last use
 }
@@ -189,7 +190,10 @@ func (l *line) fresh(now int64) int64 {
 	if l.spread.on {
 		at = max(at, l.spread.free)
 	}
-	return l.bucket.fresh(at)
+	if l.hold.empty { // the bucket is going to be as settle leaves it
+		return max(at, l.bucket.fresh(l.hold.end, 1))
+	}
+	return l.bucket.fresh(at, never)
 }
 
 // refresh says to those who come without the lock what they may do so.

@@ -194,7 +194,12 @@ func WaitAll(ctx context.Context, claims ...Claim) (release func(), err error) {
 	r := sum[0].Pacer.lock()
 	for _, c := range sum {
 		c.Pacer.prepare()
-		w.claim(c.Pacer.find(c.Key), c)
+		l := c.Pacer.find(c.Key)
+		l.pinned = true // or the next claim's new line might take its place
+		w.claim(l, c)
+	}
+	for i := range w.places {
+		w.places[i].line.pinned = false
 	}
 	w.since = time.Now()
 	return w.wait(ctx, r, w.since)
