@@ -44,7 +44,7 @@ func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
 		why = observe.Hold
 	}
 	most := float64(never)
-	if l.hold.empty {
+	if l.hold.empty && at >= l.hold.end { // sooner one tries, with what the bucket has
 		most = 1
 	}
 	if !l.shared(now) {
