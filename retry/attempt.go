@@ -22,6 +22,7 @@ type Attempt struct {
 	Signal         headerparse.Signal // what the response says about limits; read when needed, unless Parsed
 	Parsed         bool               // a Sender that has parsed the response puts Signal here and sets this
 	NeverProcessed bool               // positive proof that the provider did not act on it
+	Faulty         bool               // the request cannot be sent at all, or its own body failed: the provider has no part in it
 	Refused        bool               // this client did not send it; also found by the error's Refused() bool
 	OpenFor        time.Duration      // if an open circuit refused it: how long it stays open; also found by the error's OpenFor()
 
@@ -67,6 +68,16 @@ var (
 // Sent reports whether RoundTrip was called.
 func (a *Attempt) Sent() bool { return a.sent }
 
+// Until is the latest instant at which the attempt may leave by
+// Policy.MaxElapsed; the zero time: there is no such bound, as for the first.
+func (a *Attempt) Until() time.Time {
+	c := a.call
+	if c.retries == 0 || c.policy.MaxElapsed <= 0 {
+		return time.Time{}
+	}
+	return c.begun.Add(c.policy.MaxElapsed)
+}
+
 func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 	h, ctx := a.call.hooks, a.call.Request.Context()
 	event := a.event()
@@ -102,10 +113,12 @@ func (a *Attempt) event() observe.Attempt {
 func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
-	once := repeatsBelow(r, c.Header)
-	if c.body == nil && c.Header == nil && !c.traced && !once && limit == 0 {
+	once := c.safe && c.policy.attempts() > 1 && repeatsBelow(r, c.Header)
+	if c.body == nil && c.Header == nil && !c.traced && !once && limit == 0 && (c.bodiless || isInMemory(r.Body)) {
 		resp, err := checked(base.RoundTrip(r))
-		a.NeverProcessed = err != nil && provesUnsent(err)
+		if err != nil {
+			a.explain(r, err, nil, nil)
+		}
 		return resp, err
 	}
 	var trace *tracer
@@ -130,6 +143,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 		// An earlier attempt may still read its body, from a request of its own.
 		r.Body, c.body = c.body, nil
 	}
+	var s *source
 	var resp *http.Response
 	var err error
 	if f != nil {
@@ -137,12 +151,38 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 			began = a.Began()
 		}
 		f.begin(c.State, began, limit)
+		if f.up != nil {
+			s = &f.up.source
+		}
 		resp, err = f.roundTrip(base, limit)
 	} else {
+		if !c.bodiless && !isInMemory(r.Body) {
+			s = &source{ReadCloser: r.Body}
+			r.Body = s
+		}
 		resp, err = checked(base.RoundTrip(r))
 	}
-	a.NeverProcessed = err != nil && (provesUnsent(err) || trace != nil && trace.provesUnsent())
+	if err != nil {
+		a.explain(r, err, trace, s)
+	}
 	return resp, err
+}
+
+// explain says what the error of an attempt proves. r is the request as it was
+// sent, s its body, if that can fail.
+func (a *Attempt) explain(r *http.Request, err error, trace *tracer, s *source) {
+	switch {
+	case s != nil && s.failed.Load(): // the error may be the body's own, whatever it looks like
+		a.Faulty = true
+	case isMalformed(r, err):
+		a.Faulty = true
+	case trace != nil:
+		a.NeverProcessed = trace.provesUnsent(err)
+	case mayRepeat(r): // net/http may have sent it before it failed to dial
+		a.NeverProcessed = isUnprocessedStream(err)
+	default:
+		a.NeverProcessed = provesUnsent(err)
+	}
 }
 
 // Began is when RoundTrip sent the attempt: Started if that is set. The clock is
@@ -158,11 +198,10 @@ func (a *Attempt) Began() time.Time {
 	return s.epoch.Add(a.began)
 }
 
-// repeatsBelow reports whether net/http would send r again by itself if it finds
-// a reused connection dead: at once, past every pace, budget and hook, and with
-// this provider's key it may (net/http.Transport's "Idempotency-Key"). Without
-// a GetBody it leaves the repeat to us. A request without a body it repeats
-// whatever we do.
+// repeatsBelow reports whether net/http would send r and its body again by
+// itself if it finds a reused connection dead: at once, past every pace, budget
+// and hook. Without a GetBody it leaves the repeat to us. A request without a
+// body it repeats whatever we do.
 func repeatsBelow(r *http.Request, h http.Header) bool {
 	if r.GetBody == nil || r.Body == nil || r.Body == http.NoBody {
 		return false
@@ -170,17 +209,26 @@ func repeatsBelow(r *http.Request, h http.Header) bool {
 	if h == nil {
 		h = r.Header
 	}
-	if _, keyed := h["Idempotency-Key"]; keyed {
-		return true
-	}
-	if _, keyed := h["X-Idempotency-Key"]; keyed {
-		return true
-	}
-	switch r.Method {
+	return isReplayable(r.Method, h)
+}
+
+// mayRepeat reports whether net/http may have sent r more than once.
+func mayRepeat(r *http.Request) bool {
+	return (r.Body == nil || r.Body == http.NoBody || r.GetBody != nil) && isReplayable(r.Method, r.Header)
+}
+
+// isReplayable is net/http's own rule for what it may send again
+// (net/http.Transport's "Idempotency-Key").
+func isReplayable(method string, h http.Header) bool {
+	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true
 	}
-	return false
+	if _, keyed := h["Idempotency-Key"]; keyed {
+		return true
+	}
+	_, keyed := h["X-Idempotency-Key"]
+	return keyed
 }
 
 // limit is AttemptTimeout, or zero where it could change nothing, for the

@@ -1,27 +1,70 @@
 package retry
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// source is a request's body that remembers whether it failed: then what the
+// attempt came to says nothing about the provider.
+type source struct {
+	io.ReadCloser
+	failed, closed atomic.Bool
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !s.closed.Load() { // a base closes what it has given up, maybe during a Read
+		s.failed.Store(true)
+	}
+	return n, err
+}
+
+func (s *source) Close() error {
+	s.closed.Store(true)
+	return s.ReadCloser.Close()
+}
+
+var (
+	plainNop    = reflect.TypeOf(io.NopCloser(struct{ io.Reader }{}))
+	writerToNop = reflect.TypeOf(io.NopCloser(new(bytes.Buffer)))
+)
+
+// isInMemory reports whether a body is one of those that http.NewRequest knows.
+// They cannot fail, and net/http sends them in one piece with the header, if it
+// recognises them.
+func isInMemory(body io.ReadCloser) bool {
+	if t := reflect.TypeOf(body); t != plainNop && t != writerToNop {
+		return body == nil || body == http.NoBody
+	}
+	switch reflect.ValueOf(body).Field(0).Interface().(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
+}
 
 // upload notices the end of a request's body, from where on the attempt is
 // watched.
 type upload struct {
-	body   io.ReadCloser
+	source
 	flight *flight
 	state  *State
 	limit  time.Duration
 
-	mu   sync.Mutex // between the sending of the body and the attempt's end
-	seen bool       // the end of the body
-	over bool       // the attempt has its answer or its error: no watch any more
+	mu   sync.Mutex  // between the sending of the body and the attempt's end
+	seen bool        // the end of the body
+	over atomic.Bool // the attempt has its answer or its error: no watch any more
 }
 
 func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.body.Read(p)
+	n, err := u.source.Read(p)
 	if err != nil {
 		u.end()
 	}
@@ -29,7 +72,7 @@ func (u *upload) Read(p []byte) (int, error) {
 }
 
 func (u *upload) Close() error {
-	err := u.body.Close()
+	err := u.source.Close()
 	u.end()
 	return err
 }
@@ -37,7 +80,7 @@ func (u *upload) Close() error {
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.seen && !u.over {
+	if !u.seen && !u.over.Load() {
 		u.flight.watch(u.state, u.state.now(), u.limit)
 	}
 	u.seen = true

@@ -18,6 +18,16 @@ type Sender interface {
 	Send(a *Attempt) (*http.Response, error)
 }
 
+// Forecaster is a Sender that knows how long it keeps attempts waiting. It is
+// asked before a response is given up for a retry that will be there at the
+// instant at: when could that leave, as far as is known? Nothing is reserved by
+// it. If that is past the deadline or Policy.MaxElapsed, the response is
+// returned instead. The zero time says that nothing stands in the way.
+type Forecaster interface {
+	Sender
+	Forecast(at time.Time) (leaves time.Time)
+}
+
 // Call is what Do needs to know. It also holds what the call needs while it
 // runs, so that an owner with a structure of its own per call embeds it there:
 // a Call may be used for another Do when the former has returned, and must not
@@ -29,7 +39,7 @@ type Call struct {
 	Header  http.Header   // sent in place of the request's; nil: its own
 	Origin  string        // the request's scheme://host:port, if it is known
 	Vouched bool          // a key makes a repeat safe
-	Prove   bool          // find out about NeverProcessed also where retries do not need it
+	Prove   bool          // find out about NeverProcessed also where neither retries nor Policy.Check need it
 	Sender  Sender        // required
 
 	run
@@ -110,7 +120,7 @@ func (c *Call) begin() {
 	c.bodiless = r.Body == nil || r.Body == http.NoBody
 	c.safe = c.Vouched || o.idempotent || isIdempotent(r.Method)
 	// For all others a proof is what allows a repeat, if the body does.
-	c.traced = c.Prove || !c.safe && (c.bodiless || r.GetBody != nil)
+	c.traced = c.Prove || c.policy.Check != nil || !c.safe && (c.bodiless || r.GetBody != nil)
 	if c.policy.MaxElapsed > 0 {
 		c.begun = c.State.now()
 	}
@@ -176,7 +186,9 @@ func (c *Call) judge() situation {
 	s := situation{ended: hasEnded(c.Request), safe: c.safe, uncertain: c.uncertain}
 	if err := a.Err; err != nil {
 		a.Err = withoutURL(err)
-		s.kind = kindOfError(c.Request, err)
+		if s.kind = kindOfError(err); a.Faulty {
+			s.kind = turnedOff
+		}
 		if a.Refused || !a.sent || s.kind == refused {
 			s.kind, a.Refused, a.NeverProcessed = refused, true, true
 			s.wait, s.open = openFor(err)
@@ -215,7 +227,13 @@ func (c *Call) weigh(s *situation) decision {
 	if random == nil {
 		random = rand.Float64
 	}
-	return c.policy.decide(*s, random)
+	d := c.policy.decide(*s, random)
+	if f, ok := c.Sender.(Forecaster); ok && d.again && s.room < forever {
+		if leaves := f.Forecast(now.Add(d.wait)); leaves.Sub(now) >= s.room {
+			return stop(observe.Deadline)
+		}
+	}
+	return d
 }
 
 // room is how long the next attempt may be put off.

@@ -57,11 +57,11 @@ func is(h http.Header, name, value string) bool {
 // kindOfError classifies an error of a base whose caller's context goes on.
 // http.Transport reports most failures of a connection by errors without a
 // type, so what is not known to be hopeless counts as one.
-func kindOfError(r *http.Request, err error) kind {
+func kindOfError(err error) kind {
 	switch {
 	case isRefusal(err):
 		return refused
-	case isBadCertificate(err), errors.Is(err, http.ErrSchemeMismatch), isMalformed(r, err):
+	case isBadCertificate(err), errors.Is(err, http.ErrSchemeMismatch):
 		return turnedOff
 	}
 	return transient
@@ -86,38 +86,48 @@ func isMalformed(r *http.Request, err error) bool {
 	if r.URL == nil || r.Header == nil || r.URL.Host == "" {
 		return true
 	}
-	text := err.Error()
-	for _, prefix := range [...]string{
-		"unsupported protocol scheme", "net/http: invalid header", "net/http: invalid trailer",
-		"net/http: invalid method", "http: no Host in request URL",
-	} {
-		if strings.HasPrefix(text, prefix) {
-			return true
+	return throughout(err, func(err error) (yes, sure bool) {
+		text := err.Error()
+		for _, prefix := range [...]string{
+			"unsupported protocol scheme", "net/http: invalid header", "net/http: invalid trailer",
+			"net/http: invalid method", "http: no Host in request URL", "http: invalid Host header",
+			"net/http: can't write control character in Request.URL", "http: Request.ContentLength=",
+			"http: ContentLength=", "http2: request body larger than specified content length",
+			"http2: invalid request", "http2: invalid HTTP", "http2: invalid Host header",
+			"http2: invalid Upgrade request", "http2: invalid Transfer-Encoding request",
+			"http2: invalid Connection request", "http2: invalid Trailer key", "http2: unsupported scheme",
+		} {
+			if strings.HasPrefix(text, prefix) {
+				return true, true
+			}
 		}
-	}
-	return false
+		return false, false
+	})
 }
 
 // isRefusal reports whether the error says that this client refused to send.
 // The rooms that refuse do not know each other; they say so by this method.
 func isRefusal(err error) bool {
-	var r interface {
-		error
-		Refused() bool
-	}
-	return errors.As(err, &r) && r.Refused()
+	return throughout(err, func(err error) (yes, sure bool) {
+		r, ok := err.(interface{ Refused() bool })
+		return ok && r.Refused(), ok
+	})
 }
 
-// openFor reports how long the open circuit that refused stays open.
+// openFor reports how long the open circuit that refused stays open; of several,
+// the longest.
 func openFor(err error) (d time.Duration, ok bool) {
-	var o interface {
-		error
-		OpenFor() time.Duration
-	}
-	if !errors.As(err, &o) {
+	all := throughout(err, func(err error) (yes, sure bool) {
+		o, is := err.(interface{ OpenFor() time.Duration })
+		if is {
+			d, ok = max(d, o.OpenFor()), true
+		}
+		return is, is
+	})
+	if !all || !ok {
 		return 0, false
 	}
-	return max(o.OpenFor(), 0), true
+	return d, true
 }
 
 // hasEnded reports whether the caller wants no more of it.

@@ -16,7 +16,7 @@ import (
 type Try struct {
 	Status         int           // zero if Err
 	Err            error         // nil if Status
-	NeverProcessed bool          // positive proof that the provider did not act on it
+	NeverProcessed bool          // positive proof that the provider did not act on it, looked for where it matters
 	Refused        bool          // this client did not send it
 	Wait           time.Duration // what was waited afterwards; zero for the last one
 }

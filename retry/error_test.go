@@ -25,11 +25,11 @@ func TestErrorTellsEveryAttempt(t *testing.T) {
 		nested := fmt.Errorf("signing: %w", &url.Error{Op: "Get", URL: "http://auth/?secret=1", Err: io.ErrUnexpectedEOF})
 		base := says(status(503, "Retry-After", "2"), fails(errRefused), fails(nested),
 			fails(&url.Error{Op: "Get", URL: "http://api.example.com/secret?token=s3cret", Err: errReset}))
-		_, err := send(t, base, steady(nil), call(t, "GET", ""))
+		_, err := send(t, base, steady(nil), call(t, "DELETE", ""))
 
 		var e *retry.Error
 		require.ErrorAs(t, err, &e)
-		assert.Equal(t, "GET", e.Method)
+		assert.Equal(t, "DELETE", e.Method)
 		assert.Equal(t, "http://api.example.com:80", e.Host)
 		assert.Equal(t, 4, e.Sent)
 		assert.Equal(t, 503, e.Status)
@@ -51,7 +51,7 @@ func TestErrorTellsEveryAttempt(t *testing.T) {
 		require.ErrorAs(t, err, &op)
 		assert.Same(t, errReset, op, "the last one first")
 		assert.False(t, e.Timeout())
-		assert.Equal(t, "retry: GET http://api.example.com:80 failed after 4 attempts (MaxAttempts are used up): "+
+		assert.Equal(t, "retry: DELETE http://api.example.com:80 failed after 4 attempts (MaxAttempts are used up): "+
 			"status 503, dial tcp: connection refused, signing: unexpected EOF, read tcp: connection reset by peer", err.Error())
 	})
 }

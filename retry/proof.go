@@ -3,7 +3,6 @@ package retry
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http/httptrace"
 	"strings"
@@ -15,18 +14,51 @@ import (
 // it did not touch. Anything else proves nothing, least of all that an answer
 // is missing.
 func provesUnsent(err error) bool {
-	for e := err; ; {
-		op, ok := errors.AsType[*net.OpError](e)
-		if !ok {
-			break
+	return throughout(err, func(err error) (yes, sure bool) {
+		switch e := err.(type) {
+		case *net.OpError:
+			switch e.Op {
+			case "dial", "proxyconnect", "socks connect":
+				return true, true
+			case "read", "write":
+				return false, true // of a connection that there was
+			}
+		case *tls.CertificateVerificationError:
+			return true, true
 		}
-		switch op.Op {
-		case "dial", "proxyconnect", "socks connect":
-			return true
+		return unprocessedStream(err)
+	})
+}
+
+// throughout reports whether is holds for an error: for the first one of its
+// chain that is sure of it, and where the chain forks, for every branch. For
+// what joins the errors of several attempts, such as a base that fails over,
+// says nothing about the call by one of them. An Error of this package, of a
+// Transport further down, is judged by whether anything was sent.
+func throughout(err error, is func(error) (yes, sure bool)) bool {
+	for err != nil {
+		if e, ok := err.(*Error); ok {
+			return e.Sent == 0
 		}
-		e = op.Err
+		if yes, sure := is(err); sure {
+			return yes
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			branches := e.Unwrap()
+			for _, branch := range branches {
+				if !throughout(branch, is) {
+					return false
+				}
+			}
+			return len(branches) > 0
+		default:
+			return false
+		}
 	}
-	return has[*tls.CertificateVerificationError](err) || isUnprocessedStream(err)
+	return false
 }
 
 // streamError has the fields of net/http's own HTTP/2 stream error, which
@@ -45,29 +77,42 @@ func (e streamError) Error() string { return "stream error" }
 
 // isUnprocessedStream recognises HTTP/2's two promises that a stream was not
 // processed (RFC 9113 section 8.7): REFUSED_STREAM, and a GOAWAY whose last
-// stream is older. Where there is no type, the whole text or its beginning is
-// compared, for a server may choose what stands further behind.
-func isUnprocessedStream(err error) bool {
-	if s, ok := errors.AsType[streamError](err); ok {
-		return s.Code == refusedStream
+// stream is older.
+func isUnprocessedStream(err error) bool { return throughout(err, unprocessedStream) }
+
+// unprocessedStream is isUnprocessedStream for one error of a chain. Where there
+// is no type, the whole text or its beginning is compared, for a server may
+// choose what stands further behind.
+func unprocessedStream(err error) (yes, sure bool) {
+	var s streamError
+	if e, ok := err.(interface{ As(any) bool }); ok && e.As(&s) {
+		return s.Code == refusedStream, true
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		text := e.Error()
-		switch text {
-		case "http2: Transport received Server's graceful shutdown GOAWAY",
-			"http2: client conn not usable":
-			return true
-		}
-		if strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:") {
-			return true
-		}
-		// golang.org/x/net/http2, and net/http before it had the method above.
-		if rest, ok := strings.CutPrefix(text, "stream error: stream ID "); ok {
-			_, rest, _ = strings.Cut(rest, "; ")
-			return rest == "REFUSED_STREAM" || strings.HasPrefix(rest, "REFUSED_STREAM;")
-		}
+	return unprocessedText(err.Error())
+}
+
+func unprocessedText(text string) (yes, sure bool) {
+	switch text {
+	case "http2: Transport received Server's graceful shutdown GOAWAY",
+		"http2: client conn not usable":
+		return true, true
 	}
-	return false
+	if strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:") {
+		return true, true
+	}
+	// What net/http would have sent again, had it had another body. Not all of
+	// it is proof: it would try PROTOCOL_ERROR, too.
+	if rest, ok := strings.CutPrefix(text, "http2: Transport: cannot retry err ["); ok {
+		why, _, _ := strings.Cut(rest, "] after Request.Body was written")
+		yes, _ = unprocessedText(why)
+		return yes, true
+	}
+	// golang.org/x/net/http2, and net/http before it had the method above.
+	if rest, ok := strings.CutPrefix(text, "stream error: stream ID "); ok {
+		_, rest, _ = strings.Cut(rest, "; ")
+		return rest == "REFUSED_STREAM" || strings.HasPrefix(rest, "REFUSED_STREAM;"), true
+	}
+	return false, false
 }
 
 // tracer watches whether a connection was got for an attempt. Events may come
@@ -82,6 +127,17 @@ func (t *tracer) with(ctx context.Context) context.Context {
 	})
 }
 
-// provesUnsent reports whether a connection was wanted and never got. A base
-// that reports no events proves nothing.
-func (t *tracer) provesUnsent() bool { return t.wanted.Load() && !t.got.Load() }
+// provesUnsent reports whether the attempt that ended with err was never
+// processed. A connection that was wanted and never got proves it, and one that
+// was got refutes what only the error says: net/http may have sent the request
+// once, and then have failed to dial for the repeat of its own. A base that
+// reports no events leaves it to the error.
+func (t *tracer) provesUnsent(err error) bool {
+	switch {
+	case t.got.Load():
+		return isUnprocessedStream(err)
+	case t.wanted.Load():
+		return true
+	}
+	return provesUnsent(err)
+}

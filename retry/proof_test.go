@@ -44,6 +44,9 @@ func TestProofByTheError(t *testing.T) {
 		{errors.New("stream error: stream ID 7; REFUSED_STREAM"), true},
 		{errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"), false},
 		{errors.New("stream error: stream ID 7; CANCEL; REFUSED_STREAM"), false},
+		{errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define"), true},
+		{errors.New("http2: Transport: cannot retry err [stream error: stream ID 7; REFUSED_STREAM; received from peer] after Request.Body was written; define"), true},
+		{errors.New("http2: Transport: cannot retry err [stream error: stream ID 7; PROTOCOL_ERROR; received from peer] after Request.Body was written; define"), false},
 		{fmt.Errorf("wrapped: %w", likeNetHTTP{1, 7, nil}), true},
 		{likeNetHTTP{1, 8, nil}, false},
 	} {
@@ -216,15 +219,19 @@ func TestProofByHTTP2(t *testing.T) {
 		}
 		return b
 	}
+	refuse := func(s uint32) []byte { return frame(rstFrame, s, word(7)...) }
 	for _, c := range []struct {
 		name   string
 		answer func(uint32) []byte
+		body   string // with one that it cannot rewind, net/http hides why it failed behind a text
 		want   bool
 	}{
-		{"REFUSED_STREAM", func(s uint32) []byte { return frame(rstFrame, s, word(7)...) }, true},
-		{"INTERNAL_ERROR", func(s uint32) []byte { return frame(rstFrame, s, word(2)...) }, false},
+		{"REFUSED_STREAM", refuse, "", true},
+		{"REFUSED_STREAM, body", refuse, "payload", true},
+		{"INTERNAL_ERROR", func(s uint32) []byte { return frame(rstFrame, s, word(2)...) }, "", false},
 		// Without an error net/http goes to another connection by itself, for ever.
-		{"GOAWAY with an error", func(uint32) []byte { return frame(goAwayFrame, 0, word(0, 11)...) }, true},
+		{"GOAWAY with an error", func(uint32) []byte { return frame(goAwayFrame, 0, word(0, 11)...) }, "", true},
+		{"graceful GOAWAY, body", func(uint32) []byte { return frame(goAwayFrame, 0, word(0, 0)...) }, "payload", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,11 +244,13 @@ func TestProofByHTTP2(t *testing.T) {
 					if sent++; sent > 1 {
 						return status(200)(r)
 					}
+					r = r.Clone(r.Context())
+					r.GetBody = nil
 					resp, err := base.RoundTrip(r)
 					assert.Error(t, err)
 					return resp, err
 				})}
-				resp, never, err := do(t, g, nil, call(t, "POST", ""))
+				resp, never, err := do(t, g, nil, call(t, "POST", c.body))
 				assert.Equal(t, c.want, err == nil, "%v", err)
 				assert.False(t, never)
 				if resp != nil {

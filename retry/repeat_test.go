@@ -59,3 +59,49 @@ func TestNoRepeatBelow(t *testing.T) {
 		}
 	}
 }
+
+// What net/http repeats by itself, it still repeats where nothing here would: a
+// policy of one attempt, or a caller who asks for it without a key.
+func TestRepeatBelowWhereWeDoNot(t *testing.T) {
+	var received atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if received.Add(1)%2 == 0 {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if assert.NoError(t, err) {
+				conn.Close()
+			}
+		}
+	}))
+	defer server.Close()
+	key := func(r *http.Request) { r.Header.Set("Idempotency-Key", "k") }
+	ask := func(r *http.Request) { r.Header["Idempotency-Key"] = []string{} }
+	get := func(r *http.Request) { r.Method = "GET" }
+	for name, c := range map[string]struct {
+		policy *retry.Policy
+		change func(*http.Request)
+	}{
+		"one attempt, key":       {&retry.Policy{MaxAttempts: 1}, key},
+		"one attempt, timeout":   {&retry.Policy{MaxAttempts: 1, AttemptTimeout: 1 << 40}, key},
+		"one attempt, GET":       {&retry.Policy{MaxAttempts: 1}, get},
+		"asked for":              {nil, ask},
+		"asked for, with policy": {&retry.Policy{AttemptTimeout: 1 << 40}, ask},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := &http.Transport{}
+			defer base.CloseIdleConnections()
+			rt := &retry.Transport{Base: base, Policy: c.policy}
+			received.Store(0)
+			for range 10 {
+				r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL, strings.NewReader("hello"))
+				require.NoError(t, err)
+				c.change(r)
+				resp, err := rt.RoundTrip(r)
+				if assert.NoError(t, err) {
+					resp.Body.Close()
+				}
+			}
+			assert.EqualValues(t, 19, received.Load())
+		})
+	}
+}

@@ -180,7 +180,7 @@ func TestNeverProcessed(t *testing.T) {
 			{"success", []answer{status(200)}, false},
 			{"429", []answer{status(429)}, false},
 		} {
-			resp, never, err := do(t, &gate{base: says(c.answers...)}, steady(nil), call(t, "GET", ""))
+			resp, never, err := do(t, &gate{base: says(c.answers...)}, steady(nil), call(t, "DELETE", ""))
 			assert.True(t, (resp == nil) != (err == nil))
 			assert.Equal(t, c.want, never, c.name)
 		}
@@ -200,7 +200,7 @@ func TestCallIsUsedAgain(t *testing.T) {
 			assert.Equal(t, []time.Duration{0, second, 3 * second}, base.at)
 			assert.Equal(t, []string{"payload", "payload", "payload"}, base.bodies)
 
-			c.Request, c.Sender = call(t, "GET", ""), &gate{base: says(fails(errRefused))}
+			c.Request, c.Sender = call(t, "DELETE", ""), &gate{base: says(fails(errRefused))}
 			_, never, err := retry.Do(c)
 			var e *retry.Error
 			require.ErrorAs(t, err, &e)

@@ -73,7 +73,7 @@ func (c *Call) newFlight(r *http.Request, ctx context.Context) *flight {
 // upload.
 func (f *flight) begin(s *State, started time.Time, limit time.Duration) {
 	if b := f.request.Body; b != nil && b != http.NoBody {
-		f.up = &upload{body: b, flight: f, state: s, limit: limit}
+		f.up = &upload{source: source{ReadCloser: b}, flight: f, state: s, limit: limit}
 		f.request.Body = f.up
 		return
 	}
@@ -92,7 +92,7 @@ func (f *flight) end() (expired bool) {
 	}
 	f.up.mu.Lock()
 	defer f.up.mu.Unlock()
-	f.up.over = true
+	f.up.over.Store(true)
 	return !f.unwatch()
 }
 
