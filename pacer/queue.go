@@ -1,6 +1,9 @@
 package pacer
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // waiting is who waits for a line: three queues, each in order of arrival.
 //
@@ -35,6 +38,7 @@ type queue struct {
 	first, last *place
 	calls       int
 	units       int64
+	expected    // those of them who wait for other lines too
 }
 
 // place is where a waiter stands in one line.
@@ -44,6 +48,7 @@ type place struct {
 	key        string // as the caller named it
 	n          int64
 	next, prev *place
+	node       node
 	seen       uint64 // the round in which a look passed this place: it is not blocked
 }
 
@@ -75,6 +80,7 @@ func (w *waiting) push(p *place) {
 	q.units = later(q.units, p.n)
 	if len(p.waiter.places) > 1 {
 		w.multi++
+		q.add(p, rand.Uint64())
 	}
 }
 
@@ -95,6 +101,7 @@ func (w *waiting) remove(p *place) {
 	q.units -= p.n
 	if len(p.waiter.places) > 1 {
 		w.multi--
+		q.expected.remove(p)
 	}
 }
 
@@ -156,15 +163,14 @@ func portion(q *queue, calls int) int64 {
 
 // aheadBy is how many units are expected to leave before a newcomer of the
 // class and until an instant: those that wait for other lines are passed over.
-func (w *waiting) aheadBy(class Priority, by time.Time) (units int64) {
+func (w *waiting) aheadBy(class Priority, at time.Time) (units int64) {
 	last := interactive
 	if class == Background {
 		last = background
 	}
-	for p := w.first(); p != nil && p.waiter.rank <= last; p = w.after(p) {
-		if !p.waiter.eta.After(by) {
-			units = later(units, p.n)
-		}
+	for i := range last + 1 {
+		q := &w.queue[i]
+		units = later(units, later(q.units-q.all(), q.by(at)))
 	}
 	return units
 }
