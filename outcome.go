@@ -30,11 +30,12 @@ func throttledBy503(status int, told bool) breaker.Outcome {
 }
 
 // outcomeOf is how the breaker counts a try without an answer. The caller's
-// cancellation says nothing about the host, and a deadline of the caller's
+// cancellation says nothing about the host, nor does a request that cannot be
+// sent or whose own body fails, and a deadline of the caller's
 // that the host missed does not show that it cannot be reached.
 func outcomeOf(ctx context.Context, a *retry.Attempt, err error) breaker.Outcome {
 	switch {
-	case a.Refused, errors.Is(ctx.Err(), context.Canceled):
+	case a.Refused, a.Faulty, errors.Is(ctx.Err(), context.Canceled):
 		return breaker.Neutral
 	case ctx.Err() != nil:
 		return breaker.Failure

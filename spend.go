@@ -82,4 +82,7 @@ func (c *call) correct(s headerparse.Signal, now time.Time) {
 	}
 }
 
-var _ retry.Sender = (*call)(nil)
+var (
+	_ retry.Sender     = (*call)(nil)
+	_ retry.Forecaster = (*call)(nil)
+)

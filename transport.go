@@ -304,7 +304,7 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	release, err := c.wait()
+	release, err := c.wait(a.Until())
 	if err != nil {
 		return nil, err
 	}
@@ -322,19 +322,37 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	return s.hold(resp), err
 }
 
-// wait returns when all pacers let the call go. A cost of zero needs no leave.
-func (c *call) wait() (release func(), err error) {
-	claims := c.claims
-	if c.t.Pacer != nil && c.cost <= 0 {
-		claims = claims[1:]
+// wait returns when all pacers let the call go, or refuses if that is not
+// before an instant.
+func (c *call) wait(until time.Time) (release func(), err error) {
+	ctx := c.ctx()
+	if !until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
 	}
-	switch len(claims) {
+	switch claims := c.places(); len(claims) {
 	case 0:
 		return nothing, nil
 	case 1:
-		return claims[0].Pacer.Wait(c.ctx(), claims[0].Key, claims[0].N)
+		return claims[0].Pacer.Wait(ctx, claims[0].Key, claims[0].N)
+	default:
+		return pacer.WaitAll(ctx, claims...)
 	}
-	return pacer.WaitAll(c.ctx(), claims...)
+}
+
+// places are what the call has to wait for: a cost of zero needs no leave.
+func (c *call) places() []pacer.Claim {
+	if c.t.Pacer != nil && c.cost <= 0 {
+		return c.claims[1:]
+	}
+	return c.claims
+}
+
+// Forecast tells retry when the pacers would let another try leave, so that an
+// answer is not given up for a try that would come too late.
+func (c *call) Forecast(at time.Time) time.Time {
+	return pacer.Forecast(at, c.places()...)
 }
 
 func nothing() {}
