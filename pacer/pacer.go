@@ -145,7 +145,7 @@ func (p *Pacer) Wait(ctx context.Context, key string, n int64) (release func(), 
 			l.refresh(t)
 			r.mu.Unlock()
 			if h := observe.From(ctx); h != nil && h.Paced != nil {
-				h.Paced(ctx, observe.Paced{Key: key, N: n, At: now})
+				report(ctx, h, l.leave(), observe.Paced{Key: key, N: n, At: now})
 			}
 			return l.leave(), nil
 		}

@@ -18,7 +18,7 @@ type Reserver interface {
 	// all processes. One that is further away than maxWait it refuses with a
 	// *WaitError, and takes nothing. Any other error means that the store
 	// failed: for a second this process then keeps the pace by itself, as if it
-	// were alone.
+	// were alone. The context ends when the call may wait no longer.
 	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
 	// Hold makes sure that nobody is granted an instant before d from now.
 	Hold(ctx context.Context, key string, d time.Duration) error
@@ -72,11 +72,18 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 	rev := w.revision()
 	most := w.left(now)
 	r.mu.Unlock()
+	over := true // a store panicked
+	defer func() {
+		if over {
+			r, now = w.relock()
+			_ = w.giveUp(r, now, nil)
+		}
+	}()
 	grants, last, until, err := w.reserve(ctx, paces, most)
 	if err == nil {
 		sleeps := until.After(time.Now())
 		if r, now, err = w.sleep(ctx, until, rev); err == nil {
-			w.granted = true
+			w.granted, over = true, false
 			if sleeps || w.last == nil {
 				w.why, w.last = observe.Pace, last
 			}
@@ -87,6 +94,7 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 	for _, g := range grants {
 		giveBack(ctx, g)
 	}
+	over = false
 	r, now = w.relock()
 	for i := range w.places {
 		if l := w.places[i].line; l.turn == w {
@@ -134,12 +142,18 @@ func (w *waiter) revision() (rev int) {
 // last of the instants they grant, and which line it is of. What they granted
 // is returned with an error too, and is to be given back.
 func (w *waiter) reserve(ctx context.Context, paces []Pace, most time.Duration) (grants []Grant, last *line, until time.Time, err error) {
+	asking := ctx
+	if w.expires() { // a store that hangs must not outlast MaxWait
+		var cancel context.CancelFunc
+		asking, cancel = context.WithDeadline(ctx, w.until)
+		defer cancel()
+	}
 	for i := range w.places {
 		p := &w.places[i]
 		if paces[i].Rate.none() {
 			continue
 		}
-		g, err := p.line.pacer.Shared.Reserve(ctx, p.key, paces[i], p.n, most)
+		g, err := p.line.pacer.Shared.Reserve(asking, p.key, paces[i], p.n, most)
 		var refused *WaitError
 		switch {
 		case err == nil:

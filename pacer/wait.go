@@ -69,8 +69,7 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 			l.refresh(t)
 		}
 		r.mu.Unlock()
-		w.report(ctx, now)
-		return w.release(), nil
+		return w.report(ctx, now), nil
 	}
 	w.ready = make(chan struct{}, 1)
 	if w.rank = interactive; w.class == Background {
@@ -288,26 +287,45 @@ func (w *waiter) leave(ctx context.Context, r *room, now time.Time) func() {
 		}
 	}
 	r.mu.Unlock()
-	w.report(ctx, now)
-	return w.release()
+	return w.report(ctx, now)
 }
 
-// report tells the hooks. No lock is held. A claim that was ready when another
-// was not is said to have waited for nothing.
-func (w *waiter) report(ctx context.Context, now time.Time) {
+// report tells the hooks that w left, and returns what counts it out. No lock
+// is held. A claim that was ready when another was not is said to have waited
+// for nothing.
+func (w *waiter) report(ctx context.Context, now time.Time) (release func()) {
+	release = w.release()
 	h := observe.From(ctx)
 	if h == nil || h.Paced == nil {
-		return
+		return release
 	}
 	wait := now.Sub(w.since)
+	all := make([]observe.Paced, 0, 2)
 	for i := range w.places {
 		p := &w.places[i]
 		e := observe.Paced{Key: p.key, N: p.n, At: now}
 		if wait > 0 && p.line == w.last {
 			e.Wait, e.Reason = wait, w.why
 		}
+		all = append(all, e)
+	}
+	report(ctx, h, release, all...)
+	return release
+}
+
+// report tells a hook of grants. If it panics the call is over, for its caller
+// never gets release.
+func report(ctx context.Context, h *observe.Hooks, release func(), all ...observe.Paced) {
+	told := false
+	defer func() {
+		if !told {
+			release()
+		}
+	}()
+	for _, e := range all {
 		h.Paced(ctx, e)
 	}
+	told = true
 }
 
 // promote puts w before all Interactive calls, in all its lines.
