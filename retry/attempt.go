@@ -113,7 +113,7 @@ func (a *Attempt) event() observe.Attempt {
 func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
-	once := c.safe && c.policy.attempts() > 1 && repeatsBelow(r, c.Header)
+	once := !c.bodiless && c.safe && c.policy.attempts() > 1 && repeatsBelow(r, c.Header)
 	if c.body == nil && c.Header == nil && !c.traced && !once && limit == 0 && (c.bodiless || isInMemory(r.Body)) {
 		resp, err := checked(base.RoundTrip(r))
 		if err != nil {

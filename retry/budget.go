@@ -3,6 +3,7 @@ package retry
 import (
 	"container/list"
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,7 @@ import (
 type Budget struct {
 	// MaxKeys bounds how many keys are remembered. At the bound, the oldest key
 	// that stands as a new one would is forgotten; if none does, further keys
-	// share one account. Zero: 4,096.
+	// share one account. Zero: 4,096. Negative: no bound.
 	MaxKeys int
 
 	last atomic.Pointer[account] // most clients call one host
@@ -109,8 +110,11 @@ func (b *Budget) account(key string, now time.Time) *account {
 }
 
 func (b *Budget) maxKeys() int {
-	if b.MaxKeys <= 0 {
+	switch {
+	case b.MaxKeys == 0:
 		return defaultMaxKeys
+	case b.MaxKeys < 0:
+		return math.MaxInt
 	}
 	return b.MaxKeys
 }

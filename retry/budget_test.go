@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/quick"
@@ -301,5 +302,18 @@ func BenchmarkBudgetTake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		budget.Take(host, noon)
+	}
+}
+
+func TestBudgetWithoutABoundOfKeys(t *testing.T) {
+	b, now := &Budget{MaxKeys: -1}, time.Now()
+	const keys = 5000 // more than the default
+	for i := range keys {
+		for b.Take(strconv.Itoa(i), now) {
+		}
+	}
+	assert.True(t, b.Take("another", now))
+	for i := range keys {
+		require.False(t, b.Take(strconv.Itoa(i), now), i)
 	}
 }

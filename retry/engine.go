@@ -44,7 +44,8 @@ func newEngine(c *Call) *engine {
 
 // tryAgain makes the further attempts of a call whose first one has failed.
 func (c *Call) tryAgain() {
-	ctx := c.Request.Context()
+	ctx, stop := c.waitContext()
+	defer stop()
 	if d := c.verdict.wait; d > 0 {
 		timer := time.NewTimer(d)
 		select {
@@ -63,6 +64,28 @@ func (c *Call) tryAgain() {
 	if _, err := e.client.Do(&retryablehttp.Request{Request: r}); err != nil {
 		c.interrupt()
 	}
+}
+
+// waitContext ends when the caller wants no more of the call: by the context,
+// or by Request.Cancel.
+func (c *Call) waitContext() (ctx context.Context, stop func()) {
+	ctx = c.Request.Context()
+	//lint:ignore SA1019 Deprecated, yet whoever uses it means it.
+	cancelled := c.Request.Cancel
+	if cancelled == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-cancelled:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(); <-done }
 }
 
 // interrupt notes that the caller's context ended during a wait.

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -102,14 +101,35 @@ var explained = map[observe.Reason]string{
 	observe.Refused:       "refused by this client",
 }
 
-// messageOf is an error's message without the URL that a *url.Error in it
-// shows.
+// messageOf is an error's message without the URLs that the *url.Errors in it
+// show.
 func messageOf(err error) string {
 	text := err.Error()
-	if u, ok := errors.AsType[*url.Error](err); ok && u.Err != nil {
+	eachURL(err, func(u *url.Error) {
 		text = strings.ReplaceAll(text, u.Error(), messageOf(u.Err))
-	}
+	})
 	return text
+}
+
+// eachURL calls do for the first *url.Error of every branch of an error.
+func eachURL(err error, do func(*url.Error)) {
+	for err != nil {
+		if u, ok := err.(*url.Error); ok && u.Err != nil {
+			do(u)
+			return
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, branch := range e.Unwrap() {
+				eachURL(branch, do)
+			}
+			return
+		default:
+			return
+		}
+	}
 }
 
 // Timeout reports whether time ran out: the caller's, or in the last attempt.
@@ -132,11 +152,12 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// endOf returns the errors that say how a context ended.
+// endOf returns the errors that say how a context ended; of one that goes on,
+// the caller cancelled the request itself (Request.Cancel).
 func endOf(ctx context.Context) []error {
 	err := ctx.Err()
 	if err == nil {
-		return nil
+		return []error{context.Canceled}
 	}
 	if cause := context.Cause(ctx); cause != nil && cause != err {
 		return []error{err, cause}

@@ -178,3 +178,44 @@ func TestErrorThroughAClient(t *testing.T) {
 		assert.True(t, e.Timeout())
 	})
 }
+
+// Of joined errors, each may show a URL.
+func TestJoinedErrorsShowNoURL(t *testing.T) {
+	secret := func(n int) error {
+		return &url.Error{Op: "Get", URL: fmt.Sprintf("http://auth/?secret=%d", n), Err: io.ErrUnexpectedEOF}
+	}
+	for _, joined := range []error{
+		errors.Join(io.EOF, secret(1), secret(2)),
+		fmt.Errorf("first %w, then %w", secret(1), fmt.Errorf("b: %w", errors.Join(secret(2), secret(3)))),
+		fmt.Errorf("outer: %w", &url.Error{Op: "Get", URL: "http://a/?secret=0", Err: errors.Join(secret(1), secret(2))}),
+	} {
+		_, err := send(t, says(fails(joined)), nil, call(t, "POST", ""))
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.NotContains(t, err.Error(), "secret")
+		assert.Contains(t, err.Error(), "unexpected EOF")
+	}
+}
+
+// Request.Cancel ends a wait as the context does.
+func TestRequestCancelEndsTheWait(t *testing.T) {
+	for _, fails := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			cancel := make(chan struct{})
+			r := call(t, "GET", "")
+			//lint:ignore SA1019 Deprecated, yet whoever uses it means it.
+			r.Cancel = cancel
+			answers := []answer{status(503), status(503, "Retry-After", "100")}
+			begun := time.Now()
+			go func() {
+				time.Sleep(10 * second)
+				close(cancel)
+			}()
+			_, err := send(t, says(answers[2-fails:]...), steady(nil), r)
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, 10*second, time.Since(begun))
+			var e *retry.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, observe.Cancelled, e.Reason)
+		})
+	}
+}

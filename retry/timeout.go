@@ -27,6 +27,7 @@ type flight struct {
 	place uint32                  // which slot it asks for first
 	slot  *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
 	up    *upload                 // nil: no body
+	due   atomic.Bool             // the watchdog is about to take it out of its slot
 
 	mu   sync.Mutex // guards what ends points to
 	ends atomic.Pointer[ending]
@@ -36,6 +37,7 @@ type flight struct {
 // time is over. In between, which is most of the time, it has none.
 type ending struct {
 	timer    *time.Timer // of a flight that found no slot
+	landed   bool        // and whose answer is there
 	err      error
 	done     chan struct{}
 	waiting  []*waiter
@@ -162,6 +164,23 @@ func (f *flight) isAttached() bool {
 	return f.ending().leave != nil
 }
 
+// hasLanded reports whether the attempt has its answer, or its error. From then
+// on the flight is nothing but the caller's context: who asks for its end is
+// given that one's, so that nothing stands registered there for a base that asks
+// late. Those who asked before keep what they have. The caller holds f.mu, and
+// f.ends is set.
+func (f *flight) hasLanded(e *ending) bool {
+	switch {
+	case e.leave != nil || e.detached:
+		return false
+	case f.up != nil:
+		return f.up.over.Load() && !f.due.Load()
+	case f.slot != nil:
+		return f.slot.Load() != f && !f.due.Load()
+	}
+	return e.landed
+}
+
 // Deadline is the caller's: when the attempt's time is over is not known before
 // the end of its upload.
 func (f *flight) Deadline() (time.Time, bool) { return f.caller.Deadline() }
@@ -185,6 +204,9 @@ func (f *flight) Done() <-chan struct{} {
 	if e.done != nil {
 		return e.done
 	}
+	if e.err == nil && f.hasLanded(e) {
+		return f.caller.Done()
+	}
 	e.done = make(chan struct{})
 	if e.err != nil {
 		close(e.done)
@@ -203,6 +225,9 @@ func (f *flight) AfterFunc(fn func()) (stop func() bool) {
 	if e.err != nil {
 		go fn()
 		return func() bool { return false }
+	}
+	if f.hasLanded(e) {
+		return context.AfterFunc(f.caller, fn)
 	}
 	f.attach(e)
 	w := &waiter{fn}

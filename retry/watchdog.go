@@ -70,8 +70,9 @@ func (f *flight) unwatch() bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	timer := f.ending().timer
-	return timer == nil || timer.Stop()
+	e := f.ending()
+	e.landed = e.timer == nil || e.timer.Stop()
+	return e.landed
 }
 
 // arm sets the timer to at, if it is not due before. It makes a new one each
@@ -108,7 +109,9 @@ func (s *State) look(round uint64) {
 		}
 		if f.at > now {
 			nearest = min(nearest, f.at)
-		} else if w.slots[i].CompareAndSwap(f, nil) {
+			continue
+		}
+		if f.due.Store(true); w.slots[i].CompareAndSwap(f, nil) {
 			f.expire()
 		}
 	}
