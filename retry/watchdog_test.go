@@ -72,3 +72,19 @@ func TestWatchdogArmsOneTimer(t *testing.T) {
 		assert.Less(t, tr.state.watch.round, uint64(50), "timers in ten minutes, of 600 attempts")
 	})
 }
+
+// Between the watchdog's hand and the end of the flight, who asks for that end
+// still gets it: the flight has not landed.
+func TestWhoAsksWhileTheTimeRunsOutHearsOfIt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := &flight{caller: ctx, slot: &new(State).watch.slots[0]}
+	f.due.Store(true)
+	done, derived := f.Done(), make(chan struct{})
+	f.AfterFunc(func() { close(derived) })
+	f.expire()
+	<-done
+	<-derived
+	assert.ErrorIs(t, f.Err(), context.DeadlineExceeded)
+	assert.NoError(t, ctx.Err())
+}
