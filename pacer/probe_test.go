@@ -37,3 +37,19 @@ func TestOneCallOfAnySizeTries(t *testing.T) {
 		}
 	}
 }
+
+// One that may try a hold, but waits for another line until the hold ends and
+// empties the bucket, is not forgotten.
+func TestHoldEndsUnderOneThatCouldHaveTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sharp := func() float64 { return 0 }
+		p := &Pacer{Rate: Per(10, time.Second), Burst: 5, MaxHold: time.Second, rand: sharp}
+		q := &Pacer{rand: sharp}
+		start := time.Now()
+		p.Hold("k", start.Add(10*time.Second))
+		q.Hold("k", start.Add(10200*ms))
+		_, err := WaitAll(t.Context(), Claim{p, "k", 5}, Claim{q, "k", 1})
+		require.NoError(t, err)
+		require.Equal(t, 10400*ms, time.Since(start))
+	})
+}

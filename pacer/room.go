@@ -195,6 +195,9 @@ func (r *room) wake(l *line, now time.Time) {
 	t := l.pacer.clock(now)
 	l.settle(t)
 	due := int64(never)
+	if l.hold.active(t) { // its end empties the bucket: who may try now may have to wait then
+		due = l.hold.end
+	}
 	for p := l.first(); p != nil; p = l.after(p) {
 		if r.judge(p.waiter, now) == mayLeave {
 			p.waiter.call()
