@@ -63,7 +63,7 @@ func TestGuaranteeWithFewKeys(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			rate := Rate{1 + rnd.Int64N(50), time.Second}
-			p := &Pacer{Rate: rate, Burst: 3 + rnd.Int64N(8), MaxWait: -1, MaxKeys: 2}
+			p := &Pacer{Rate: rate, Burst: 3 + rnd.Int64N(8), MaxWait: -1, MaxKeys: 2, MaxHold: 200 * ms}
 			if leaky {
 				p.Shape = LeakyBucket
 			}
@@ -74,7 +74,7 @@ func TestGuaranteeWithFewKeys(t *testing.T) {
 				at := time.Duration(rnd.Int64N(int64(4 * time.Second)))
 				claims := make([]Claim, 1+rnd.IntN(3))
 				for i := range claims {
-					claims[i] = Claim{p, string('a' + rune(rnd.IntN(4))), 1}
+					claims[i] = Claim{p, string('a' + rune(rnd.IntN(4))), 1 + rnd.Int64N(max(1, p.Burst/3))}
 				}
 				hold := time.Duration(0)
 				if held && rnd.IntN(10) == 0 {
