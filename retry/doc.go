@@ -31,6 +31,7 @@
 //	the connection failed                yes              if never processed
 //	the attempt timed out                yes              if never processed
 //	bad certificate, scheme, request     no               no
+//	the request's own body failed        no               no
 //	refused by this client               no (OutlastOpen) no (OutlastOpen)
 //	Idempotent-Replayed: true            no               no
 //	X-Should-Retry: false                no               no
@@ -46,7 +47,14 @@
 // of the certificate; by a connection that was wanted and never got, as
 // net/http/httptrace reports it; by HTTP/2's REFUSED_STREAM and GOAWAY (RFC 9113
 // section 8.7). That no answer came proves nothing, and so do missing trace
-// events.
+// events. Where a trace shows a connection, an error of dialing proves nothing
+// either, for net/http may have repeated the request below; and an error that
+// joins several proves what every one of them proves. Calls that may be repeated
+// anyway are not traced ([Call] has Prove), so that such a proof may be missed.
+//
+// What net/http would repeat by itself on a dead connection is left to this
+// package where it may repeat it, so that pace, budget and hooks see each try;
+// a call without a body net/http repeats all the same.
 //
 // # How long it waits
 //
@@ -82,5 +90,6 @@
 // # In a chain of one's own
 //
 // [Transport] sends every attempt to its base. Who waits for a turn or asks a
-// circuit before each attempt writes a [Sender] and calls [Do].
+// circuit before each attempt writes a [Sender] and calls [Do]; if it can say
+// beforehand how long that will take, a [Forecaster].
 package retry
