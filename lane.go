@@ -117,11 +117,34 @@ func (c *call) learn(s *headerparse.Signal, now time.Time) {
 		rest = c.teachLanes(*s, now)
 	}
 	if c.t.Pacer != nil {
+		if c.cost > 1 && len(rest.Limits) > 0 {
+			rest = inUnits(rest, c.cost)
+		}
 		c.t.Pacer.Observe(c.account, *rest, now)
 	}
 	if len(c.t.Quotas) > 0 {
 		c.correct(*s, now)
 	}
+}
+
+// inUnits is s for a pacer that counts units of which a request takes so many:
+// nine requests left are nine times that.
+func inUnits(s *headerparse.Signal, cost int64) *headerparse.Signal {
+	scaled := *s
+	scaled.Limits = slices.Clone(s.Limits)
+	for i := range scaled.Limits {
+		l := &scaled.Limits[i]
+		if l.Unit != "requests" {
+			continue
+		}
+		if l.Quota > 0 {
+			l.Quota *= float64(cost)
+		}
+		if l.Remaining > 0 {
+			l.Remaining *= float64(cost)
+		}
+	}
+	return &scaled
 }
 
 // teachLanes returns what no lane claims.

@@ -2,6 +2,8 @@ package polite_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -134,4 +136,50 @@ func TestCheck(t *testing.T) {
 	}
 	assert.NoError(t, (&polite.Transport{}).Check())
 	assert.NoError(t, polite.NewTransport(nil).Check())
+}
+
+// Nine requests left in a minute are nine calls, whatever each costs.
+func TestRequestsLeftAreCountedInCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 10
+		p := newProvider(func(_ int, r *http.Request) (*http.Response, error) {
+			left--
+			return reply(r, 200, "X-RateLimit-Limit-Requests", "100", "X-RateLimit-Remaining-Requests", fmt.Sprint(left),
+				"X-RateLimit-Reset-Requests", fmt.Sprintf("%ds", 60-int(time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).Seconds()))), nil
+		})
+		tr := &polite.Transport{Base: p, Pacer: &pacer.Pacer{}, Cost: func(*http.Request) int64 { return 500 }}
+		for range 9 {
+			_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+			require.NoError(t, err)
+		}
+		assert.Less(t, p.at[8], 61*time.Second)
+		assert.Greater(t, p.at[8], 30*time.Second, "what is left goes out evenly")
+	})
+}
+
+// What one account is told to wait keeps nobody else from the host.
+func TestAnAccountsToldWaitKeepsNoCircuitOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(func(n int, r *http.Request) (*http.Response, error) {
+			switch {
+			case n == 1:
+				return reply(r, 429, "Retry-After", "3000"), nil
+			case n <= 6:
+				return nil, io.ErrUnexpectedEOF
+			}
+			return reply(r, 200), nil
+		})
+		tr := polite.NewTransport(p)
+		tr.Retry = nil
+		tr.Account = sender
+		_, err := tr.RoundTrip(from(t, "a"))
+		require.NoError(t, err)
+		for range 5 {
+			_, err = tr.RoundTrip(from(t, "b"))
+			require.Error(t, err)
+		}
+		time.Sleep(time.Second)
+		_, err = tr.RoundTrip(from(t, "b"))
+		require.NoError(t, err)
+	})
 }

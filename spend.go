@@ -78,7 +78,13 @@ func (c *call) refund(spent []spending) {
 // correct tells the quotas what the provider has counted.
 func (c *call) correct(s headerparse.Signal, now time.Time) {
 	for _, q := range c.t.Quotas {
-		q.Observe(c.ctx(), c.account, s, now)
+		mine := s
+		if q.Cost == nil && c.t.Cost != nil {
+			// It counts in the Transport's units: what the provider counts in
+			// requests is not its count.
+			mine = split(s, func(l *headerparse.Limit) bool { return l != nil && l.Name == q.Name })
+		}
+		q.Observe(c.ctx(), c.account, mine, now)
 	}
 }
 

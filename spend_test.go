@@ -165,3 +165,30 @@ func TestNothingToPaceIsNothingToPay(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// A provider's limit in requests corrects no quota that counts tokens.
+func TestTheProvidersRequestsAreNotOurTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(func(_ int, r *http.Request) (*http.Response, error) {
+			return reply(r, 200, "RateLimit-Policy", `"day";q=1000;w=86400`, "RateLimit", `"day";r=10;t=43200`), nil
+		})
+		own := &quota.Quota{Name: "tokens", Limit: 1e6, Period: quota.Day, Cost: func(*http.Request) int64 { return 500 }}
+		shared := &quota.Quota{Name: "units", Limit: 1e6, Period: quota.Day}
+		calls := &quota.Quota{Name: "calls", Limit: 1000, Period: quota.Day, Cost: nil}
+		time.Sleep(12 * time.Hour)
+		tr := &polite.Transport{Base: p, Quotas: []*quota.Quota{own, shared}, Cost: func(*http.Request) int64 { return 500 }}
+		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+		require.NoError(t, err)
+		for _, q := range tr.Quotas {
+			left, err := q.Spend(t.Context(), "http://api.test:80", 0)
+			require.NoError(t, err)
+			assert.EqualValues(t, 1e6-500, left.Left, q.Name)
+		}
+		tr = &polite.Transport{Base: p, Quotas: []*quota.Quota{calls}}
+		_, err = tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
+		require.NoError(t, err)
+		left, err := calls.Spend(t.Context(), "http://api.test:80", 0)
+		require.NoError(t, err)
+		assert.EqualValues(t, 10, left.Left, "the same count in requests is the provider's word")
+	})
+}

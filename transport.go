@@ -388,7 +388,9 @@ func (s *sending) read(resp *http.Response, err error) {
 	if s.now = a.Began(); resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
 		s.now = time.Now()
 		a.Ended, a.Signal, a.Parsed = s.now, signal, true
-		s.told = signal.Wait // zero unless told
+		if c.t.Account == nil {
+			s.told = signal.Wait // zero unless told; else it is about an account, not about the host
+		}
 	}
 	classify := Outcome
 	if c.t.Outcome != nil {

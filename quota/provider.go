@@ -17,7 +17,7 @@ const lateAnswers = time.Minute
 //
 // The limit that belongs to this quota is the one called Name; without one, the
 // only limit counted in requests whose window is as long as the period (Month:
-// 28 to 31 days). It is passed over if it tells no remaining amount, a percentage,
+// 28 to 31 days), unless the quota has a Cost and so counts something else. It is passed over if it tells no remaining amount, a percentage,
 // or a window of another length; and if the reset that it tells is nearer to
 // this period's start than to its end, for then it speaks of another period: an
 // answer that was late, or a provider that begins its days at another hour.
@@ -68,7 +68,7 @@ func (q *Quota) own(limits []headerparse.Limit) *headerparse.Limit {
 		case !(l.Remaining >= 0), l.Unit == "percent", l.Window > 0 && !long:
 		case q.Name != "" && l.Name == q.Name:
 			return l
-		case long && (l.Unit == "" || l.Unit == "requests"):
+		case long && q.Cost == nil && (l.Unit == "" || l.Unit == "requests"):
 			several = several || alike != nil
 			alike = l
 		}
