@@ -76,6 +76,7 @@ func TestJitterIsCutForADeadline(t *testing.T) {
 					p.Hold("k", start.Add(10*time.Second))
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if c.want == 0 {
 					require.ErrorIs(t, failed, context.DeadlineExceeded)
 					require.Zero(t, left)

@@ -18,7 +18,8 @@ type Reserver interface {
 	// all processes. One that is further away than maxWait it refuses with a
 	// *WaitError, and takes nothing. Any other error means that the store
 	// failed: for a second this process then keeps the pace by itself, as if it
-	// were alone. The context ends when the call may wait no longer.
+	// were alone. The context ends when the call may wait no longer; a
+	// store is to heed it.
 	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
 	// Hold makes sure that nobody is granted an instant before d from now.
 	Hold(ctx context.Context, key string, d time.Duration) error
