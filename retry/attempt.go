@@ -121,10 +121,17 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 		}
 		return resp, err
 	}
+	body := r.Body
+	if c.body != nil {
+		// An earlier attempt may still read its body, from a request of its own.
+		body, c.body = c.body, nil
+	}
+	inMemory := c.bodiless || isInMemory(body)
+	events := limit > 0 && !c.bodiless && inMemory && isNetHTTP(base)
 	var trace *tracer
-	if c.traced {
+	if c.traced || events {
 		trace = new(tracer)
-		ctx = trace.with(ctx)
+		ctx = trace.with(ctx, events)
 	}
 	var f *flight
 	if limit > 0 {
@@ -139,10 +146,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 	if once {
 		r.GetBody = nil
 	}
-	if c.body != nil {
-		// An earlier attempt may still read its body, from a request of its own.
-		r.Body, c.body = c.body, nil
-	}
+	r.Body = body
 	var s *source
 	var resp *http.Response
 	var err error
@@ -150,14 +154,16 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 		if began.IsZero() {
 			began = a.Began()
 		}
-		f.begin(c.State, began, limit)
-		if f.up != nil {
+		switch f.begin(c.State, began, limit, events); {
+		case events:
+			trace.up = f.up
+		case f.up != nil:
 			s = &f.up.source
 		}
 		resp, err = f.roundTrip(base, limit)
 	} else {
-		if !c.bodiless && !isInMemory(r.Body) {
-			s = &source{ReadCloser: r.Body}
+		if !inMemory {
+			s = &source{ReadCloser: body}
 			r.Body = s
 		}
 		resp, err = checked(base.RoundTrip(r))
@@ -196,6 +202,13 @@ func (a *Attempt) Began() time.Time {
 		a.began, a.timed = s.since(), true
 	}
 	return s.epoch.Add(a.began)
+}
+
+// isNetHTTP reports whether the base tells by trace events when it has sent a
+// body.
+func isNetHTTP(base http.RoundTripper) bool {
+	_, ok := base.(*http.Transport)
+	return ok
 }
 
 // repeatsBelow reports whether net/http would send r and its body again by

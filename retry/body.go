@@ -38,7 +38,7 @@ var (
 
 // isInMemory reports whether a body is one of those that http.NewRequest knows.
 // They cannot fail, and net/http sends them in one piece with the header, if it
-// recognises them.
+// recognises them, which spares a third of a small call.
 func isInMemory(body io.ReadCloser) bool {
 	if t := reflect.TypeOf(body); t != plainNop && t != writerToNop {
 		return body == nil || body == http.NoBody
@@ -58,9 +58,30 @@ type upload struct {
 	state  *State
 	limit  time.Duration
 
-	mu   sync.Mutex  // between the sending of the body and the attempt's end
-	seen bool        // the end of the body
-	over atomic.Bool // the attempt has its answer or its error: no watch any more
+	mu    sync.Mutex  // between the sending of the body and the attempt's end
+	early bool        // watched, for nothing shows yet that the end of the body will be seen
+	seen  bool        // the end of the body
+	over  atomic.Bool // the attempt has its answer or its error: no watch any more
+}
+
+// begun notes that the base reports events: the end of the body will be seen.
+func (u *upload) begun() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.lift()
+}
+
+// lift ends the watch from the departure. The caller holds u.mu.
+func (u *upload) lift() {
+	if !u.early || u.over.Load() {
+		return
+	}
+	u.early = false
+	if f := u.flight; f.unwatch() {
+		f.unwatched()
+	} else {
+		u.seen = true // its time is over
+	}
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -80,6 +101,7 @@ func (u *upload) Close() error {
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.lift()
 	if !u.seen && !u.over.Load() {
 		u.flight.watch(u.state, u.state.now(), u.limit)
 	}

@@ -117,14 +117,30 @@ func unprocessedText(text string) (yes, sure bool) {
 
 // tracer watches whether a connection was got for an attempt. Events may come
 // from other goroutines, even after the attempt.
-type tracer struct{ wanted, got atomic.Bool }
+type tracer struct {
+	wanted, got atomic.Bool
+	up          *upload // set before the attempt is sent; nil: nobody needs its end
+}
 
-// with installs the tracer in front of the caller's own trace, if any.
-func (t *tracer) with(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { t.wanted.Store(true) },
+// with installs the tracer in front of the caller's own trace, if any, and
+// upload says whether the end of an upload is to be seen.
+func (t *tracer) with(ctx context.Context, upload bool) context.Context {
+	hooks := &httptrace.ClientTrace{
+		GetConn: func(string) {
+			if t.wanted.Store(true); t.up != nil {
+				t.up.begun()
+			}
+		},
 		GotConn: func(httptrace.GotConnInfo) { t.got.Store(true) },
-	})
+	}
+	if upload {
+		hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				t.up.end()
+			}
+		}
+	}
+	return httptrace.WithClientTrace(ctx, hooks)
 }
 
 // provesUnsent reports whether the attempt that ended with err was never

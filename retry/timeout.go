@@ -72,12 +72,15 @@ func (c *Call) newFlight(r *http.Request, ctx context.Context) *flight {
 }
 
 // begin starts the watch. A request with a body is watched from the end of its
-// upload.
-func (f *flight) begin(s *State, started time.Time, limit time.Duration) {
+// upload, which a wrapper of the body sees; or by trace events, and until one
+// shows that the base reports them, from its departure.
+func (f *flight) begin(s *State, started time.Time, limit time.Duration, events bool) {
 	if b := f.request.Body; b != nil && b != http.NoBody {
-		f.up = &upload{source: source{ReadCloser: b}, flight: f, state: s, limit: limit}
-		f.request.Body = f.up
-		return
+		f.up = &upload{flight: f, state: s, limit: limit, early: events}
+		if !events {
+			f.up.ReadCloser, f.request.Body = b, f.up
+			return
+		}
 	}
 	f.watch(s, started, limit)
 }

@@ -75,6 +75,17 @@ func (f *flight) unwatch() bool {
 	return e.landed
 }
 
+// unwatched makes ready for another watch.
+func (f *flight) unwatched() {
+	f.slot = nil
+	if f.ends.Load() == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ending().timer = nil
+}
+
 // arm sets the timer to at, if it is not due before. It makes a new one each
 // time: one made in a bubble must not be touched from outside.
 func (s *State) arm(now, at int64) {
