@@ -180,11 +180,11 @@ func (r *room) refuse(l *line, now time.Time) {
 		}
 		at, why := l.soonest(t, ahead, p.n)
 		if w.tooLate(now.Add(time.Duration(at - t))) {
-			jitter := l.hold.hasten(t)
+			jitter := l.hasten(t)
 			if soon, _ := l.soonest(t, ahead, p.n); !w.tooLate(now.Add(time.Duration(soon - t))) {
 				at = soon
 			} else {
-				l.hold.end += jitter
+				l.relax(jitter)
 			}
 		}
 		if wait := time.Duration(at - t); w.tooLate(now.Add(wait)) {

@@ -5,7 +5,7 @@ import "time"
 // Forecast returns the earliest instant from at on at which Interactive calls
 // of these claims are expected to leave together, as things are now. It takes
 // nothing and keeps no place, so it may be wrong: whoever comes before the call
-// goes before it. Holds count without their jitter, which is cut for whom it
+// goes before it. Holds and resets count without their jitter, which is cut for whom it
 // would make late; those who wait already count; calls in flight do not, for
 // nobody knows when those end. Claims that never fit (see [ErrTooLarge]) get an
 // instant a year after at. Like [WaitAll] it adds up a key that is named twice.
@@ -43,8 +43,8 @@ func (c *Claim) forecast(at time.Time) time.Time {
 		return at.Add(time.Duration(foreverInNano))
 	}
 	l.settle(t)
-	jitter := l.hold.hasten(t)
+	jitter := l.hasten(t)
 	wait, _ := l.expect(now, Interactive, c.N, false)
-	l.hold.end += jitter
+	l.relax(jitter)
 	return now.Add(wait)
 }

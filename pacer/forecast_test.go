@@ -104,3 +104,31 @@ func TestJitterIsNotCutBelowALaterTelling(t *testing.T) {
 		require.Equal(t, 10300*ms, time.Since(start))
 	})
 }
+
+// Nor does the jitter of a reset.
+func TestJitterOfAResetIsCut(t *testing.T) {
+	for _, left := range []float64{0, 1} {
+		for _, deadline := range []time.Duration{10 * time.Second, 10500 * ms, 11 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				p := &Pacer{rand: func() float64 { return 0.9 }}
+				start := time.Now()
+				p.Observe("k", limited(200, limit("", 100, left, 10*time.Second)), time.Time{})
+				require.Equal(t, start.Add(10*time.Second), Forecast(start, Claim{p, "k", 5}))
+				ctx, cancel := context.WithDeadline(t.Context(), start.Add(deadline))
+				defer cancel()
+				_, err := p.Wait(ctx, "k", 5)
+				switch deadline {
+				case 10 * time.Second:
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Zero(t, time.Since(start))
+				case 11 * time.Second:
+					require.NoError(t, err)
+					require.Equal(t, 10900*ms, time.Since(start))
+				default:
+					require.NoError(t, err)
+					require.Equal(t, 10*time.Second, time.Since(start))
+				}
+			})
+		}
+	}
+}

@@ -94,14 +94,3 @@ func (h *hold) lift(now int64) bool {
 	h.end, h.told, h.asked, h.probe = now, now, false, 0
 	return true
 }
-
-// hasten ends a hold as told, without jitter, and returns that: jitter must not
-// cost a call its deadline. Adding it to end again undoes this.
-func (h *hold) hasten(now int64) (jitter int64) {
-	if !h.active(now) {
-		return 0
-	}
-	jitter = h.end - h.told
-	h.end = h.told
-	return jitter
-}

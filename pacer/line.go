@@ -177,6 +177,27 @@ func (l *line) keepBack(now, until int64) bool {
 	return l.hold.extend(now, until, l.pacer.maxHold(), l.pacer.random())
 }
 
+// jitter is how much later than told a line's hold and spread end.
+type jitter struct{ hold, spread int64 }
+
+// hasten ends l's hold and spread as told, without jitter, and returns that:
+// jitter must not cost a call its deadline. Relax undoes it.
+func (l *line) hasten(now int64) (j jitter) {
+	if l.hold.active(now) {
+		j.hold = l.hold.end - l.hold.told
+	}
+	if l.spread.on && now < l.spread.free {
+		j.spread = l.spread.free - l.spread.reset
+	}
+	l.relax(jitter{-j.hold, -j.spread})
+	return j
+}
+
+func (l *line) relax(j jitter) {
+	l.hold.end += j.hold
+	l.spread.free += j.spread
+}
+
 // fresh returns the first instant from now on at which l equals a new line, if
 // nothing happens before: never, if something must.
 func (l *line) fresh(now int64) int64 {

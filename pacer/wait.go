@@ -184,15 +184,15 @@ func (w *waiter) admit(ctx context.Context, now time.Time) (full bool, err error
 	return full, nil
 }
 
-// hasten takes the jitter out of the holds that w waits for, if w is in time
+// hasten takes the jitter out of what w waits for, if w is in time
 // then, and returns how long it is going to wait.
 func (w *waiter) hasten(now time.Time) (wait time.Duration, ok bool) {
-	jitter := make([]int64, len(w.places))
+	was := make([]jitter, len(w.places))
 	cut := false
 	for i := range w.places {
 		l := w.places[i].line
-		jitter[i] = l.hold.hasten(l.pacer.clock(now))
-		cut = cut || jitter[i] > 0
+		was[i] = l.hasten(l.pacer.clock(now))
+		cut = cut || was[i] != (jitter{})
 	}
 	if !cut {
 		return 0, false
@@ -202,7 +202,7 @@ func (w *waiter) hasten(now time.Time) (wait time.Duration, ok bool) {
 	for i := range w.places {
 		l := w.places[i].line
 		if !ok {
-			l.hold.end += jitter[i]
+			l.relax(was[i])
 		}
 		l.settle(l.pacer.clock(now))
 	}
