@@ -39,7 +39,9 @@ func (p *Pacer) SetRate(rate Rate, burst int64) {
 // included; a call for which that is too late is refused at once. The bucket is
 // then empty but for one unit, and the hold ends up to a tenth later, at random
 // and at most 30 s: clients that were told the same instant must not come all
-// at once. A hold never gets shorter, and one over MaxHold is tried, see there.
+// at once. A call that fits its deadline but for that leaves at the instant
+// itself, and the others from then on. A hold never gets shorter otherwise, and
+// one over MaxHold is tried, see there.
 // With Shared, the other processes hold too.
 func (p *Pacer) Hold(key string, until time.Time) {
 	now := time.Now()

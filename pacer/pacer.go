@@ -45,6 +45,7 @@
 // A call that would outlive its deadline or MaxWait is refused before it waits,
 // given the queue before it. What is refused or cancelled costs nothing, and
 // whoever follows moves up. SetRate and Hold reach those who wait already.
+// [Forecast] tells beforehand when a call would leave.
 //
 // Keys are bounded by MaxKeys, calls that wait by MaxQueue. The pacer starts no
 // goroutine; a timer runs only while somebody waits.
