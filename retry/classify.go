@@ -109,22 +109,25 @@ func isMalformed(r *http.Request, err error) bool {
 // The rooms that refuse do not know each other; they say so by this method.
 func isRefusal(err error) bool {
 	return throughout(err, func(err error) (yes, sure bool) {
-		r, ok := err.(interface{ Refused() bool })
-		return ok && r.Refused(), ok
+		if r, ok := err.(interface{ Refused() bool }); ok {
+			return r.Refused(), true
+		}
+		return unsentBelow(err)
 	})
 }
 
 // openFor reports how long the open circuit that refused stays open; of several,
 // the longest.
 func openFor(err error) (d time.Duration, ok bool) {
-	all := throughout(err, func(err error) (yes, sure bool) {
-		o, is := err.(interface{ OpenFor() time.Duration })
-		if is {
-			d, ok = max(d, o.OpenFor()), true
+	ok = throughout(err, func(err error) (yes, sure bool) {
+		if o, is := err.(interface{ OpenFor() time.Duration }); is {
+			d = max(d, o.OpenFor())
+			return true, true
 		}
-		return is, is
+		_, below := unsentBelow(err)
+		return false, below
 	})
-	if !all || !ok {
+	if !ok {
 		return 0, false
 	}
 	return d, true

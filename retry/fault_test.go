@@ -37,6 +37,7 @@ func TestProofInEveryBranch(t *testing.T) {
 		{&net.OpError{Op: "read", Err: errRefused}, false},
 		{&retry.Error{Sent: 2, Tries: []retry.Try{{Err: sent}, {Err: errRefused, NeverProcessed: true}}}, false},
 		{&retry.Error{Sent: 1, Tries: []retry.Try{{Err: errRefused}}}, false},
+		{&retry.Error{Tries: []retry.Try{{Err: sent}}}, false}, // refused, which is not repeated either
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			base := says(fails(c.err), status(200))
@@ -245,3 +246,27 @@ func TestBodyInMemoryIsNotWrapped(t *testing.T) {
 type sender func(*retry.Attempt) (*http.Response, error)
 
 func (s sender) Send(a *retry.Attempt) (*http.Response, error) { return s(a) }
+
+// The fault is the caller's also when a Transport further down has seen it.
+func TestFaultBelow(t *testing.T) {
+	bad := errors.New(`net/http: invalid header field value for "A"`)
+	for _, c := range []struct {
+		tries []retry.Try
+		want  bool
+	}{
+		{[]retry.Try{{Err: bad}}, true},
+		{[]retry.Try{{Err: errReset}, {Err: bad}}, false},
+	} {
+		faulty := !c.want
+		_, _, err := retry.Do(&retry.Call{
+			Request: call(t, "POST", ""), State: new(retry.State),
+			Sender: sender(func(a *retry.Attempt) (*http.Response, error) {
+				resp, err := a.RoundTrip(says(fails(&retry.Error{Sent: len(c.tries), Tries: c.tries})))
+				faulty = a.Faulty
+				return resp, err
+			}),
+		})
+		require.ErrorIs(t, err, bad)
+		assert.Equal(t, c.want, faulty)
+	}
+}

@@ -33,13 +33,9 @@ func provesUnsent(err error) bool {
 // throughout reports whether is holds for an error: for the first one of its
 // chain that is sure of it, and where the chain forks, for every branch. For
 // what joins the errors of several attempts, such as a base that fails over,
-// says nothing about the call by one of them. An Error of this package, of a
-// Transport further down, is judged by whether anything was sent.
+// says nothing about the call by one of them.
 func throughout(err error, is func(error) (yes, sure bool)) bool {
 	for err != nil {
-		if e, ok := err.(*Error); ok {
-			return e.Sent == 0
-		}
 		if yes, sure := is(err); sure {
 			return yes
 		}
@@ -59,6 +55,13 @@ func throughout(err error, is func(error) (yes, sure bool)) bool {
 		}
 	}
 	return false
+}
+
+// unsentBelow judges the Error of a Transport further down by whether anything
+// was sent: not by what became of one of its attempts.
+func unsentBelow(err error) (yes, sure bool) {
+	e, ok := err.(*Error)
+	return ok && e.Sent == 0, ok
 }
 
 // streamError has the fields of net/http's own HTTP/2 stream error, which
@@ -84,6 +87,9 @@ func isUnprocessedStream(err error) bool { return throughout(err, unprocessedStr
 // is no type, the whole text or its beginning is compared, for a server may
 // choose what stands further behind.
 func unprocessedStream(err error) (yes, sure bool) {
+	if yes, sure := unsentBelow(err); sure {
+		return yes, true
+	}
 	var s streamError
 	if e, ok := err.(interface{ As(any) bool }); ok && e.As(&s) {
 		return s.Code == refusedStream, true
