@@ -164,7 +164,7 @@ func throttle(status int) bool {
 // changed brings a change of what l may do to those who wait.
 func (r *room) changed(l *line, now time.Time) {
 	if l.calls() > 0 {
-		r.wake(l, now)
+		r.wakeLine(l, now)
 	}
 	l.refresh(l.pacer.clock(now))
 }

@@ -239,7 +239,7 @@ func (l *line) land() {
 		l.pacer.loosen()
 	}
 	if l.calls() > 0 {
-		r.wake(l, time.Now())
+		r.wakeLine(l, time.Now())
 	}
 }
 

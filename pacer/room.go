@@ -84,6 +84,28 @@ type look struct {
 	round uint64
 	at    *place // the next to look at
 	shut  bool   // somebody before it blocks the line
+	known [2]struct {
+		n, at int64 // when n-1 units may leave, after none or one other; n is 0: not known
+		why   observe.Reason
+	}
+}
+
+// open begins l's look of this round.
+func (r *room) open(l *line) {
+	if l.look.round != r.round {
+		l.look = look{round: r.round, at: l.first()}
+	}
+}
+
+// soonest is l's, asked once a round: most calls are for as many units.
+func (r *room) soonest(l *line, now, ahead, n int64) (at int64, why observe.Reason) {
+	r.open(l)
+	k := &l.known[ahead]
+	if k.n != n+1 {
+		k.n = n + 1
+		k.at, k.why = l.soonest(now, ahead, n)
+	}
+	return k.at, k.why
 }
 
 type verdict uint8
@@ -136,7 +158,7 @@ func (r *room) judge(w *waiter, now time.Time) verdict {
 
 // blocks tells whether p's waiter, which was judged, keeps those behind p from
 // leaving.
-func (p *place) blocks(now time.Time) bool {
+func (r *room) blocks(p *place, now time.Time) bool {
 	w, l := p.waiter, p.line
 	switch {
 	case w.verdict == mayLeave, w.verdict == nextIn && w.missing == l:
@@ -145,7 +167,7 @@ func (p *place) blocks(now time.Time) bool {
 		return false
 	}
 	t := l.pacer.clock(now)
-	at, _ := l.soonest(t, 1, p.n)
+	at, _ := r.soonest(l, t, 1, p.n)
 	return at-t > w.soon
 }
 
@@ -155,7 +177,7 @@ func (r *room) ready(p *place, now time.Time) (wait int64, why observe.Reason, o
 	l := p.line
 	t := l.pacer.clock(now)
 	l.settle(t)
-	if at, why := l.soonest(t, 0, p.n); at > t {
+	if at, why := r.soonest(l, t, 0, p.n); at > t {
 		return at - t, why, false
 	}
 	if l.full() {
@@ -170,9 +192,7 @@ func (r *room) ready(p *place, now time.Time) (wait int64, why observe.Reason, o
 // blocked tells whether somebody goes before p in its line.
 func (r *room) blocked(p *place, now time.Time) bool {
 	l := p.line
-	if l.look.round != r.round {
-		l.look = look{round: r.round, at: l.first()}
-	}
+	r.open(l)
 	for p.seen != r.round && !l.shut && l.at != nil {
 		q := l.at
 		if q == p {
@@ -180,7 +200,7 @@ func (r *room) blocked(p *place, now time.Time) bool {
 		}
 		q.seen = r.round
 		r.judge(q.waiter, now)
-		l.shut = q.blocks(now)
+		l.shut = r.blocks(q, now)
 		if l.at == q { // looking at q's other lines may have come back here
 			l.at = l.after(q)
 		}
@@ -188,10 +208,28 @@ func (r *room) blocked(p *place, now time.Time) bool {
 	return p.seen != r.round && l.shut
 }
 
-// wake finds who may leave l now, and calls it: that one calls the next as it
-// leaves. If nobody may, it sets a timer for when somebody may.
-func (r *room) wake(l *line, now time.Time) {
+// wake finds who may leave each of w's lines now, after a change to them.
+func (r *room) wake(w *waiter, now time.Time) {
 	r.round++
+	r.call(w, now)
+}
+
+// wakeLine is wake of a line.
+func (r *room) wakeLine(l *line, now time.Time) {
+	r.round++
+	r.callIn(l, now)
+}
+
+// call is wake with what this round saw already.
+func (r *room) call(w *waiter, now time.Time) {
+	for i := range w.places {
+		r.callIn(w.places[i].line, now)
+	}
+}
+
+// callIn finds who may leave l now, and calls it: that one calls the next as it
+// leaves. If nobody may, it sets a timer for when somebody may.
+func (r *room) callIn(l *line, now time.Time) {
 	t := l.pacer.clock(now)
 	l.settle(t)
 	due := int64(never)
@@ -204,10 +242,10 @@ func (r *room) wake(l *line, now time.Time) {
 			due = never
 			break
 		}
-		if at, _ := l.soonest(t, 0, p.n); at > t {
+		if at, _ := r.soonest(l, t, 0, p.n); at > t {
 			due = min(due, at)
 		}
-		if p.blocks(now) {
+		if r.blocks(p, now) {
 			if p.waiter.missing != l { // to look again, should that line be late
 				due = min(due, later(t, later(p.waiter.soon, 1)))
 			}
@@ -242,5 +280,5 @@ func (l *line) ring() {
 	if l.pacer.clock(now) >= l.due {
 		l.timer = nil
 	}
-	r.wake(l, now)
+	r.wakeLine(l, now)
 }

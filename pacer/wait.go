@@ -103,9 +103,7 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 			}
 			continue
 		}
-		for i := range w.places {
-			r.wake(w.places[i].line, now)
-		}
+		r.call(w, now)
 		r.mu.Unlock()
 		if expiry == nil && w.expires() {
 			t := time.NewTimer(w.until.Sub(now))
@@ -337,9 +335,7 @@ func (w *waiter) promote(r *room, now time.Time) {
 	for i := range w.places {
 		w.places[i].line.push(&w.places[i])
 	}
-	for i := range w.places {
-		r.wake(w.places[i].line, now)
-	}
+	r.wake(w, now)
 }
 
 // giveUp ends the wait with err. It unlocks the room.
@@ -366,9 +362,9 @@ func (w *waiter) quit(r *room, now time.Time) {
 		p.keys.waiting--
 		p.loosen()
 	})
+	r.wake(w, now)
 	for i := range w.places {
 		l := w.places[i].line
-		r.wake(l, now)
 		l.refresh(l.pacer.clock(now))
 	}
 }
