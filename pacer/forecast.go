@@ -10,6 +10,9 @@ import "time"
 // nobody knows when those end. Claims that never fit (see [ErrTooLarge]) get an
 // instant a year after at. Like [WaitAll] it adds up a key that is named twice.
 func Forecast(at time.Time, claims ...Claim) time.Time {
+	if len(claims) == 1 && claims[0].Pacer != nil {
+		return claims[0].forecast(at)
+	}
 	sum := make([]Claim, 0, 4)
 	for _, c := range claims {
 		if c.Pacer != nil {
@@ -28,6 +31,9 @@ func Forecast(at time.Time, claims ...Claim) time.Time {
 // forecast is Forecast of one claim. Rooms are not joined for a question.
 func (c *Claim) forecast(at time.Time) time.Time {
 	p := c.Pacer
+	if l := p.last.Load(); l != nil && l.key == c.Key && l.free.Load() {
+		return at
+	}
 	r := p.lock()
 	defer r.mu.Unlock()
 	l := p.known(c.Key)
