@@ -11,7 +11,10 @@ import "time"
 // instant a year after at. Like [WaitAll] it adds up a key that is named twice.
 func Forecast(at time.Time, claims ...Claim) time.Time {
 	if len(claims) == 1 && claims[0].Pacer != nil {
-		return claims[0].forecast(at)
+		if t := claims[0].forecast(at); t.After(at) {
+			return t
+		}
+		return at
 	}
 	sum := make([]Claim, 0, 4)
 	for _, c := range claims {
