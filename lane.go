@@ -123,7 +123,7 @@ func (c *call) learn(s *headerparse.Signal, now time.Time) {
 		c.t.Pacer.Observe(c.account, *rest, now)
 	}
 	if len(c.t.Quotas) > 0 {
-		c.correct(*s, now)
+		c.correct(*s)
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *call) refund(spent []spending) {
 }
 
 // correct tells the quotas what the provider has counted.
-func (c *call) correct(s headerparse.Signal, now time.Time) {
+func (c *call) correct(s headerparse.Signal) {
 	for _, q := range c.t.Quotas {
 		mine := s
 		if q.Cost == nil && c.t.Cost != nil {
@@ -84,7 +84,7 @@ func (c *call) correct(s headerparse.Signal, now time.Time) {
 			// requests is not its count.
 			mine = split(s, func(l *headerparse.Limit) bool { return l != nil && l.Name == q.Name })
 		}
-		q.Observe(c.ctx(), c.account, mine, now)
+		q.Observe(c.ctx(), c.account, mine, time.Time{}) // periods go by the wall clock
 	}
 }
 

@@ -300,4 +300,4 @@ func (l *learnt) hear(now int64, throttled bool) {
 
 // sampleEvery is how many answers pass between two readings of the clock while
 // nothing is learnt.
-const sampleEvery = 32
+const sampleEvery = 128

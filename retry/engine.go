@@ -24,13 +24,15 @@ type engine struct {
 	call     *Call
 	client   retryablehttp.Client
 	response http.Response
-	header   http.Header
+	request  http.Request // of a caller whose context never ends
+	running  retryablehttp.Request
 }
 
 var nowhere = &url.URL{Scheme: "http", Host: "retry.invalid"}
 
 func newEngine(c *Call) *engine {
-	e := &engine{call: c, header: http.Header{}}
+	e := &engine{call: c}
+	e.request = http.Request{Method: http.MethodGet, URL: nowhere, Header: http.Header{}}
 	e.response = http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
 	e.client = retryablehttp.Client{
 		HTTPClient:   &http.Client{Transport: e},
@@ -60,10 +62,14 @@ func (c *Call) tryAgain() {
 		c.engine = newEngine(c)
 	}
 	e := c.engine
-	r := (&http.Request{Method: http.MethodGet, URL: nowhere, Header: e.header}).WithContext(ctx)
-	if _, err := e.client.Do(&retryablehttp.Request{Request: r}); err != nil {
+	e.running.Request = &e.request
+	if ctx.Done() != nil {
+		e.running.Request = e.request.WithContext(ctx)
+	}
+	if _, err := e.client.Do(&e.running); err != nil {
 		c.interrupt()
 	}
+	e.running.Request = nil
 }
 
 // waitContext ends when the caller wants no more of the call: by the context,
