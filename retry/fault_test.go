@@ -175,6 +175,7 @@ func TestFaults(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					_, base := pipenet.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 						io.Copy(io.Discard, r.Body)
+						<-r.Context().Done() // an answer to what was sent so far would win the race
 					}))
 					defer base.CloseIdleConnections()
 					r := withKey(call(t, "PUT", "payload"))
