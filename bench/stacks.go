@@ -36,6 +36,7 @@ var Stacks = []Stack{
 	{"bare", func(base http.RoundTripper) http.RoundTripper { return base }},
 	{"polite", Polite},
 	{"polite, fixed rate", PoliteFixedRate},
+	{"polite, no AttemptTimeout", PoliteNoTimeout},
 	{"hand-made", HandMade},
 	{"failsafe-go", Failsafe},
 }
@@ -52,6 +53,14 @@ func Polite(base http.RoundTripper) http.RoundTripper {
 func PoliteFixedRate(base http.RoundTripper) http.RoundTripper {
 	t := Polite(base).(*polite.Transport)
 	t.Pacer = &pacer.Pacer{Rate: pacer.Per(1e9, time.Second), Burst: 1e9}
+	return t
+}
+
+// PoliteNoTimeout is Polite without the copy of each request that carries the
+// context which ends an attempt after AttemptTimeout.
+func PoliteNoTimeout(base http.RoundTripper) http.RoundTripper {
+	t := Polite(base).(*polite.Transport)
+	t.Retry.AttemptTimeout = 0
 	return t
 }
 
