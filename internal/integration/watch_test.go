@@ -35,11 +35,19 @@ type watch struct {
 	began time.Time
 
 	mu       sync.Mutex
-	starts   []time.Duration // of attempts, since the watch began
-	attempts []attempt       // those that ended
+	starts   []departure
+	attempts []attempt // those that ended
 	retried  map[observe.Reason]int
 	gaveUp   map[observe.Reason]int
 }
+
+// departure is an attempt that starts, since the watch began.
+type departure struct {
+	called time.Duration // when its call was made; zero if nobody said so
+	at     time.Duration
+}
+
+type calledKey struct{}
 
 type attempt struct {
 	start  time.Duration // since the watch began
@@ -53,10 +61,11 @@ func newWatch() *watch {
 
 func (w *watch) hooks() *observe.Hooks {
 	return &observe.Hooks{
-		Attempted: func(context.Context, observe.Attempt) {
+		Attempted: func(ctx context.Context, _ observe.Attempt) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.starts = append(w.starts, time.Since(w.began))
+			called, _ := ctx.Value(calledKey{}).(time.Duration)
+			w.starts = append(w.starts, departure{called, time.Since(w.began)})
 		},
 		Answered: func(_ context.Context, a observe.Answer) {
 			w.mu.Lock()
