@@ -31,10 +31,14 @@ var mayImport = map[string][]string{
 	"breaker":     {},
 	"quota":       {"headerparse", "observe"},
 
+	"limiter":          {"limiter/clientip", "internal/rule"},
+	"limiter/clientip": {},
+
 	"internal/origin":      {},
 	"internal/pipenet":     {},
 	"internal/rttest":      {"internal/pipenet", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/integration": {},
+	"internal/rule":        {},
 }
 
 func TestImports(t *testing.T) {
