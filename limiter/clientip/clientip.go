@@ -139,7 +139,7 @@ func (s *Source) Addr(r *http.Request) netip.Addr {
 		return peer
 	}
 	if !hasAddr {
-		peer = s.Placeholder
+		peer = s.Placeholder.WithZone("").Unmap()
 	}
 	if s.Header == "" || s.Hops > 0 && len(s.Trusted) > 0 || !s.trusts(peer, hasAddr) {
 		return peer
