@@ -1,0 +1,142 @@
+package rule
+
+import "fmt"
+
+// maxSpan bounds how far ahead of the clock a state may lie: 146 years. Instants
+// up to the year 2116 plus this fit 64 bits.
+const maxSpan = 1 << 62
+
+// bucket has the numbers of the three rules that are one: the token bucket, the
+// leaky bucket as a meter, its mirror image, and the leaky bucket as a queue,
+// the meter that tells each request when the last of its units leaks.
+//
+// A unit weighs period and count leak out every nanosecond, both reduced by
+// their greatest common divisor. State.A is the instant from which the bucket
+// is empty of use, and State.B, in [0, count), is by how much it overshoots:
+//
+//	level(t) = count·(A−t) − B
+//
+// which is exact at every rate, with the numbers of one bucket alone.
+type bucket struct {
+	count int64   // leaks per nanosecond
+	unit  divisor // by period, the weight of a unit
+	step  int64   // period / count: how far a unit moves A,
+	rest  int64   // period % count: and B
+	leak  divisor // by count
+	span  int64   // the state of a full bucket: A − t
+	over  int64   // and B
+}
+
+// NewBucket returns a TokenBucket, LeakyMeter or LeakyQueue that holds quota
+// units and gains (or leaks) count per period, in nanoseconds.
+func NewBucket(kind Kind, count, period, quota int64) (*Rule, error) {
+	if kind > LeakyQueue {
+		return nil, fmt.Errorf("%v is not a bucket", kind)
+	}
+	what := "burst"
+	if kind != TokenBucket {
+		what = "capacity"
+	}
+	switch {
+	case count < 1:
+		return nil, fmt.Errorf("rate of %d units is not positive", count)
+	case period < 1:
+		return nil, fmt.Errorf("rate per %d ns is not positive", period)
+	case quota < 1:
+		return nil, fmt.Errorf("%s %d is not positive: it could never admit anything", what, quota)
+	}
+	g := gcd(count, period)
+	n, p := count/g, period/g
+	if n > maxSpan || p > maxSpan || quota > maxSpan/p {
+		return nil, fmt.Errorf("%s %d at %d per %d ns cannot be exact: it may be %d at most", what, quota, count, period, maxSpan/p)
+	}
+	r := &Rule{kind: kind, quota: quota, count: count, period: period}
+	span := (quota*p + n - 1) / n
+	r.bucket = bucket{
+		count: n, unit: newDivisor(p), leak: newDivisor(n),
+		step: p / n, rest: p % n,
+		span: span, over: n*span - quota*p,
+	}
+	return r, nil
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
+	b := &r.bucket
+	at := s
+	if at.A <= now {
+		at = State{A: now}
+	} else if ahead := at.A - now; ahead > b.span || ahead == b.span && at.B < b.over {
+		at = State{now + b.span, b.over}
+		s = at
+	}
+	ask := max(cost, 1)
+	if ask > r.quota {
+		return s, Verdict{Remaining: r.left(at, now), Retry: Never, Reset: at.A - now}
+	}
+	next := b.add(at, ask)
+	retry := next.A - now - b.span
+	if next.B < b.over {
+		retry++
+	}
+	if retry > 0 {
+		return s, Verdict{Remaining: r.left(at, now), Retry: retry, Reset: at.A - now}
+	}
+	v := Verdict{Reset: next.A - now}
+	if r.kind == LeakyQueue {
+		v.Delay = v.Reset
+	}
+	if cost <= 0 {
+		v = Verdict{Reset: at.A - now}
+		next = s
+	} else {
+		at = next
+	}
+	v.Remaining = r.left(at, now)
+	return next, v
+}
+
+// add puts cost units, at most a full bucket, on top of at.
+func (b *bucket) add(at State, cost int64) State {
+	at.A += cost * b.step
+	at.B -= cost * b.rest
+	if at.B < 0 {
+		carry := int64(1)
+		if -at.B > b.count {
+			carry = b.leak.ceil(-at.B)
+		}
+		at.A += carry
+		at.B += carry * b.count
+	}
+	return at
+}
+
+// left returns the whole units that fit on top of at, which is not before now
+// and not above full.
+func (r *Rule) left(at State, now int64) int64 {
+	return r.quota - r.bucket.unit.ceil(r.bucket.count*(at.A-now)-at.B)
+}
+
+func (r *Rule) refundBucket(s State, now, cost int64) State {
+	b := &r.bucket
+	if cost >= r.quota {
+		return State{}
+	}
+	s.A -= cost * b.step
+	s.B += cost * b.rest
+	if s.B >= b.count {
+		carry := b.leak.floor(s.B)
+		s.A -= carry
+		s.B -= carry * b.count
+	}
+	if s.A <= now {
+		return State{}
+	}
+	return s
+}

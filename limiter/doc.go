@@ -1,0 +1,3 @@
+// Package limiter decides who may do how much: the provider's end of rate
+// limiting.
+package limiter
