@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,17 +25,7 @@ const (
 // express starts express-rate-limit on Node.js and returns its URL.
 func express(t *testing.T) string {
 	t.Helper()
-	const howto = "apt-get install nodejs npm"
-	node, npm := program(t, "node", howto), program(t, "npm", howto)
-	dir, err := filepath.Abs(filepath.Join("testdata", "ratelimit"))
-	require.NoError(t, err)
-	if !installed(dir) {
-		cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			missing(t, "express-rate-limit is MISSING: nothing is tested against it here. npm ci: %v\n%s", err, out)
-		}
-	}
+	node, dir := nodeWith(t, "ratelimit", "express-rate-limit")
 	cmd := exec.Command(node, "server.mjs")
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
@@ -49,16 +38,6 @@ func express(t *testing.T) string {
 	port, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err, "the Node server did not say its port")
 	return "http://127.0.0.1:" + strings.TrimSpace(port)
-}
-
-// installed tells whether npm ci has run since the lock file last changed.
-func installed(dir string) bool {
-	lock, err := os.Stat(filepath.Join(dir, "package-lock.json"))
-	if err != nil {
-		return false
-	}
-	done, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
-	return err == nil && !done.ModTime().Before(lock.ModTime())
 }
 
 // The provider says what is left and when it is full again, in four dialects.
