@@ -86,6 +86,11 @@ type Source struct {
 	// Zero: 32 and 64. Negative: the whole address.
 	V4Bits, V6Bits int
 
+	// Embedded says that Key takes an IPv6 address of a transition mechanism
+	// for the IPv4 address within: 6to4 (2002::/16), Teredo (2001::/32) and
+	// NAT64 (64:ff9b::/96). Without it all clients behind one NAT64 share a /64.
+	Embedded bool
+
 	// Unreadable, if set, is called when a proxy's header has no address where
 	// there should be one: a proxy that is set up wrongly, or a wrong Hops. It
 	// must return soon.
@@ -201,46 +206,4 @@ func single(peer netip.Addr, lines []string) (netip.Addr, bool) {
 		}
 	}
 	return peer, false
-}
-
-// Key returns the client's network as text, such as 203.0.113.7 or
-// 2001:db8:0:1::/64. It is never empty: all clients without an address share
-// the key "local", or Placeholder's.
-func (s *Source) Key(r *http.Request) string {
-	return string(s.AppendKey(make([]byte, 0, maxKey), r))
-}
-
-// maxKey is the longest key: eight groups of four digits, a slash and 128.
-const maxKey = 39 + 4
-
-// AppendKey appends to b what Key returns.
-func (s *Source) AppendKey(b []byte, r *http.Request) []byte {
-	a := s.Addr(r)
-	if !a.IsValid() {
-		return append(b, "local"...)
-	}
-	v4, v6 := 32, 64
-	if s != nil {
-		v4, v6 = length(s.V4Bits, v4), length(s.V6Bits, v6)
-	}
-	bits := v4
-	if a.Is6() {
-		bits = v6
-	}
-	if bits < 0 || bits >= a.BitLen() {
-		return a.AppendTo(b)
-	}
-	p, err := a.Prefix(bits)
-	if err != nil { // cannot be: bits is within the address
-		return a.AppendTo(b)
-	}
-	return p.AppendTo(b)
-}
-
-// length is a length set, or the default for zero.
-func length(set, def int) int {
-	if set == 0 {
-		return def
-	}
-	return set
 }

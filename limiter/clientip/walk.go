@@ -78,7 +78,7 @@ func (w *walk) next() (element string, found, ok bool) {
 		return "", false, false
 	}
 	w.elements--
-	w.bytes -= len(w.line) - start + 1 // the comma counts
+	w.bytes -= len(w.line) - start
 	element = trimSpace(w.line[start:])
 	if w.more = start > 0; w.more {
 		w.line = w.line[:start-1]
@@ -95,18 +95,16 @@ func (w *walk) next() (element string, found, ok bool) {
 // cannot swallow it, as it could if the line were read from the left.
 func (w *walk) cut() int {
 	quoted := false
-	for i := len(w.line) - 1; i >= 0; i-- {
-		if len(w.line)-i > w.bytes {
-			return -1
-		}
+	end := max(0, len(w.line)-w.bytes)
+	for i := len(w.line) - 1; i >= end; i-- {
 		switch c := w.line[i]; {
 		case c == ',' && !quoted:
 			return i + 1
 		case c == '"' && w.forwarded:
-			quoted = !quoted || escaped(w.line[:i])
+			quoted = !quoted || escaped(w.line[end:i])
 		}
 	}
-	if quoted {
+	if quoted || end > 0 {
 		return -1
 	}
 	return 0
