@@ -50,7 +50,7 @@ func NewBucket(kind Kind, count, period, quota int64) (*Rule, error) {
 	if n > maxSpan || p > maxSpan || quota > maxSpan/p {
 		return nil, fmt.Errorf("%s %d at %d per %d ns cannot be exact: it may be %d at most", what, quota, count, period, maxSpan/p)
 	}
-	r := &Rule{kind: kind, quota: quota, count: count, period: period}
+	r := &Rule{kind: kind, quota: quota, rate: [2]int64{count, period}}
 	span := (quota*p + n - 1) / n
 	r.bucket = bucket{
 		count: n, unit: newDivisor(p), leak: newDivisor(n),

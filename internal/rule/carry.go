@@ -1,11 +1,98 @@
 package rule
 
+import "math/bits"
+
 // Carry turns what was remembered of a key under the rule old into what is
-// remembered of it under r: units in use stay in use. It uses s and returns a
-// State if the rule concerned is not Long, h and a History if it is; h, which may be
-// nil, must not be used afterwards.
-func (r *Rule) Carry(old *Rule, s State, h *History, now int64) (State, *History) { panic("later") }
+// remembered of it under r: units in use stay in use, as far as they fit. It
+// reads s if old is not Long and h, which may be nil, if it is, and h must not
+// be used afterwards. It returns a State if r is not Long and a History if it is.
+func (r *Rule) Carry(old *Rule, s State, h *History, now int64) (State, *History) {
+	switch {
+	case old.Long() && r.Long():
+		return State{}, r.carryHistory(old, h, now)
+	case old.Long():
+		return r.start(old.Used(State{}, h, now), now), nil
+	case r.Long():
+		h = &History{}
+		r.Charge(h, now, min(old.Used(s, nil, now), r.quota))
+		return State{}, h
+	case r.kind <= LeakyQueue && old.kind <= LeakyQueue:
+		return r.carryBucket(old, s, now), nil
+	case r.kind == old.kind && r.window == old.window && r.align == old.align && r.calendar.same(old.calendar):
+		return s, nil // counts, which may be above a quota that is smaller now
+	}
+	return r.start(old.Used(s, nil, now), now), nil
+}
+
+// Used returns the units in use, a part of one counting as one. It reads s or h
+// as Carry does.
+func (r *Rule) Used(s State, h *History, now int64) int64 {
+	if r.Long() {
+		if h == nil {
+			return 0
+		}
+		r.settle(h, now)
+		return h.total
+	}
+	_, v := r.Take(s, now, 0)
+	return r.quota - v.Remaining
+}
+
+// start returns the state of a new key that was just charged units.
+func (r *Rule) start(units, now int64) State {
+	s, _ := r.Take(State{}, now, min(units, r.quota))
+	return s
+}
+
+// carryBucket keeps parts of a unit, rounded up to what the new rate can tell.
+func (r *Rule) carryBucket(old *Rule, s State, now int64) State {
+	s, _ = old.takeBucket(s, now, 0) // no further ahead than full
+	if s.A <= now {
+		return State{}
+	}
+	b := &r.bucket
+	level := old.bucket.count*(s.A-now) - s.B
+	full := State{now + b.span, b.over}
+	hi, lo := bits.Mul64(uint64(level), b.unit.d)
+	if hi >= old.bucket.unit.d {
+		return full
+	}
+	q, rest := bits.Div64(hi, lo, old.bucket.unit.d)
+	if rest > 0 {
+		q++
+	}
+	if q >= uint64(r.quota)*b.unit.d {
+		return full
+	}
+	level = int64(q)
+	ahead := b.leak.ceil(level)
+	return State{now + ahead, ahead*b.count - level}
+}
+
+// carryHistory takes each unit to have come as late as r can tell.
+func (r *Rule) carryHistory(old *Rule, h *History, now int64) *History {
+	n := &History{}
+	if h == nil {
+		return n
+	}
+	old.settle(h, now)
+	for _, e := range h.entries[h.head:] {
+		r.Charge(n, min(e.at, now), e.units)
+	}
+	return n
+}
 
 // Same reports whether r and o are the same rule with the same numbers: what
 // one remembers the other can read.
-func (r *Rule) Same(o *Rule) bool { panic("later") }
+func (r *Rule) Same(o *Rule) bool {
+	return r.kind == o.kind && r.align == o.align && r.quota == o.quota &&
+		r.bucket == o.bucket && r.window == o.window && r.cells == o.cells && r.calendar.same(o.calendar)
+}
+
+func (c *calendar) same(o *calendar) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	// A zone that is loaded twice is two pointers; two fixed zones may share a name.
+	return c.month == o.month && c.zone.String() == o.zone.String() && c.find(0) == o.find(0)
+}

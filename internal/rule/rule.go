@@ -66,14 +66,12 @@ type Rule struct {
 	bucket bucket // TokenBucket, LeakyMeter, LeakyQueue
 
 	window int64   // the others
-	per    divisor // by window
-	cell   int64   // SlidingLog: 1
+	per    divisor // by window, or by cell
+	cell   int64   // SlidingBuckets
 	cells  int
-	wide   bool // quota·window does not fit 63 bits
 
 	calendar *calendar
-	count    int64 // the rate as it was given
-	period   int64
+	rate     [2]int64 // as it was given: count, period
 }
 
 // Kind returns which rule it is.
@@ -95,7 +93,7 @@ func (r *Rule) Window() int64 {
 }
 
 // Rate returns the rate of a bucket as it was given, and zeroes for other rules.
-func (r *Rule) Rate() (count, period int64) { return r.count, r.period }
+func (r *Rule) Rate() (count, period int64) { return r.rate[0], r.rate[1] }
 
 // Cells returns the cells of SlidingBuckets, and 0 for other rules.
 func (r *Rule) Cells() int { return r.cells }

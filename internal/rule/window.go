@@ -70,7 +70,7 @@ func (r *Rule) takeWindow(s State, now, cost int64) (State, Verdict) {
 	if at.A <= now {
 		at = State{A: now}
 	}
-	next, v := r.count1(at, now, cost)
+	next, v := r.count(at, now, cost)
 	if v.Retry > 0 || cost <= 0 {
 		return s, v
 	}
@@ -84,8 +84,8 @@ func (r *Rule) takeWindow(s State, now, cost int64) (State, Verdict) {
 	return next, v
 }
 
-// count1 charges a window whose end and units are at.
-func (r *Rule) count1(at State, now, cost int64) (State, Verdict) {
+// count charges a window whose end and units are at.
+func (r *Rule) count(at State, now, cost int64) (State, Verdict) {
 	v := Verdict{Remaining: max(r.quota-at.B, 0), Reset: at.A - now}
 	switch ask := max(cost, 1); {
 	case ask > r.quota:
