@@ -1,16 +1,13 @@
-// Package bench asks one question a benchmark, of this module and of its peers,
-// in one binary and one run. Only ratios carry over to another machine:
-//
-//	GOWORK=off go -C bench run ./cmd/compare          the table, as Markdown
-//	GOWORK=off go -C bench test -bench . -count 10    raw output for benchstat
 package bench
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/PuerkitoBio/rehttp"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
@@ -19,7 +16,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/politehttp/polite"
-	"github.com/politehttp/polite/idempotency"
 	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/retry"
 )
@@ -34,11 +30,38 @@ type Stack struct {
 // Stacks are the clients that are compared.
 var Stacks = []Stack{
 	{"bare", func(base http.RoundTripper) http.RoundTripper { return base }},
+	{"passes through", func(base http.RoundTripper) http.RoundTripper { return layer{base} }},
 	{"polite", Polite},
 	{"polite, fixed rate", PoliteFixedRate},
 	{"polite, no AttemptTimeout", PoliteNoTimeout},
 	{"hand-made", HandMade},
+	{"hand-made, rehttp", HandMadeRehttp},
 	{"failsafe-go", Failsafe},
+	{"azcore", Azcore},
+	{"go-retryablehttp alone", RetryableHTTP},
+	{"rehttp alone", Rehttp},
+}
+
+// layer does nothing: the least that a RoundTripper around another costs.
+type layer struct{ next http.RoundTripper }
+
+func (l layer) RoundTrip(r *http.Request) (*http.Response, error) { return l.next.RoundTrip(r) }
+
+// again sends a request up to three times, as one would by hand.
+type again struct{ next http.RoundTripper }
+
+func (a again) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	for range 3 {
+		if resp, err = a.next.RoundTrip(r); err != nil || resp.StatusCode < 500 {
+			break
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if r.GetBody != nil {
+			r.Body, _ = r.GetBody()
+		}
+	}
+	return resp, err
 }
 
 // Polite is NewTransport, with retries that do not wait.
@@ -64,25 +87,35 @@ func PoliteNoTimeout(base http.RoundTripper) http.RoundTripper {
 	return t
 }
 
-// PoliteKeys is Polite with an idempotency key for each POST.
-func PoliteKeys(base http.RoundTripper) http.RoundTripper {
-	t := Polite(base).(*polite.Transport)
-	t.Keys = &idempotency.Keys{}
-	return t
-}
+// HandMade is what many programs build: go-retryablehttp around
+// golang.org/x/time/rate around sony/gobreaker.
+func HandMade(base http.RoundTripper) http.RoundTripper { return RetryableHTTP(guard(base)) }
 
-// HandMade is what many programs build: go-retryablehttp around sony/gobreaker
-// around golang.org/x/time/rate.
-func HandMade(base http.RoundTripper) http.RoundTripper {
+// HandMadeRehttp is the same with rehttp, which costs less.
+func HandMadeRehttp(base http.RoundTripper) http.RoundTripper { return Rehttp(guard(base)) }
+
+// RetryableHTTP is go-retryablehttp alone.
+func RetryableHTTP(base http.RoundTripper) http.RoundTripper {
 	c := retryablehttp.NewClient()
 	c.Logger, c.RetryMax = nil, 2
 	c.Backoff = func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 }
-	c.HTTPClient = &http.Client{Transport: guarded{
+	c.HTTPClient = &http.Client{Transport: base}
+	return &retryablehttp.RoundTripper{Client: c}
+}
+
+// Rehttp is PuerkitoBio/rehttp alone.
+func Rehttp(base http.RoundTripper) http.RoundTripper {
+	return rehttp.NewTransport(base,
+		rehttp.RetryAll(rehttp.RetryMaxRetries(2), rehttp.RetryStatusInterval(500, 600)),
+		rehttp.ConstDelay(0))
+}
+
+func guard(base http.RoundTripper) http.RoundTripper {
+	return guarded{
 		limit:   rate.NewLimiter(1e9, 1e9),
 		breaker: gobreaker.NewCircuitBreaker[*http.Response](gobreaker.Settings{}),
 		next:    base,
-	}}
-	return &retryablehttp.RoundTripper{Client: c}
+	}
 }
 
 type guarded struct {
@@ -107,88 +140,26 @@ func Failsafe(base http.RoundTripper) http.RoundTripper {
 	)
 }
 
-// Base answers from memory: after Fail failures with status 500, one success.
-type Base struct {
-	Header http.Header
-	Fail   int
-	n      int
+// Azcore is the pipeline of Azure's SDK with what cannot be left out of it, which
+// is more than retries; it has no limiter and no breaker.
+func Azcore(base http.RoundTripper) http.RoundTripper {
+	return azure{runtime.NewPipeline("bench", "v1", runtime.PipelineOptions{}, &policy.ClientOptions{
+		Transport: doer{base},
+		Telemetry: policy.TelemetryOptions{Disabled: true},
+		Retry:     policy.RetryOptions{MaxRetries: 2, RetryDelay: 1, MaxRetryDelay: 1},
+	})}
 }
 
-// RoundTrip reads the body as a transport would, and answers.
-func (b *Base) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		io.Copy(io.Discard, r.Body)
-		r.Body.Close()
-	}
-	status := http.StatusOK
-	if b.Fail > 0 {
-		if b.n++; b.n%(b.Fail+1) != 0 {
-			status = http.StatusInternalServerError
-		}
-	}
-	return &http.Response{StatusCode: status, Header: b.Header, Body: http.NoBody, Request: r}, nil
-}
+type azure struct{ pipeline runtime.Pipeline }
 
-// Header8 is a response header of eight fields without a limit among them.
-func Header8() http.Header {
-	return http.Header{
-		"Date":                   {"Sun, 01 Mar 2026 12:00:00 GMT"},
-		"Content-Type":           {"application/json"},
-		"Content-Length":         {"512"},
-		"Connection":             {"keep-alive"},
-		"Cache-Control":          {"no-cache"},
-		"Etag":                   {`"33a64df551425fcc55e4d42a148795d9f25f89d4"`},
-		"Vary":                   {"Accept-Encoding"},
-		"X-Content-Type-Options": {"nosniff"},
-	}
-}
-
-// Question is one thing that is measured.
-type Question struct {
-	Name    string
-	Base    func() *Base
-	Request func() *http.Request
-}
-
-// Get and Post make the requests.
-func Get() *http.Request {
-	r, _ := http.NewRequest("GET", "http://api.test/v1/things", nil)
-	return r
-}
-
-var payload = bytes.Repeat([]byte("x"), 1024)
-
-// Post makes a request with a body of 1 KiB that can be rewound.
-func Post() *http.Request {
-	r, _ := http.NewRequest("POST", "http://api.test/v1/things", bytes.NewReader(payload))
-	return r
-}
-
-// Questions about the outbound client.
-var Questions = []Question{
-	{"GET", func() *Base { return &Base{} }, Get},
-	{"GET, 8 header fields", func() *Base { return &Base{Header: Header8()} }, Get},
-	{"POST 1 KiB", func() *Base { return &Base{} }, Post},
-	{"GET failing twice", func() *Base { return &Base{Fail: 2} }, Get},
-}
-
-// Call sends one request and closes the answer.
-func Call(rt http.RoundTripper, r *http.Request) error {
-	if r.GetBody != nil {
-		r.Body, _ = r.GetBody()
-	}
-	resp, err := rt.RoundTrip(r)
+func (a azure) RoundTrip(r *http.Request) (*http.Response, error) {
+	request, err := runtime.NewRequestFromRequest(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return resp.Body.Close()
+	return a.pipeline.Do(request)
 }
 
-// StacksFor is Stacks, with ours as it would be used for q: a POST has a key.
-func StacksFor(q Question) []Stack {
-	stacks := append([]Stack(nil), Stacks...)
-	if q.Request().Method == http.MethodPost {
-		stacks[1].Over = PoliteKeys
-	}
-	return stacks
-}
+type doer struct{ base http.RoundTripper }
+
+func (d doer) Do(r *http.Request) (*http.Response, error) { return d.base.RoundTrip(r) }

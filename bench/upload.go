@@ -9,14 +9,14 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/politehttp/polite"
 	"github.com/politehttp/polite/retry"
 )
 
-// UploadSize is how much [Upload] sends, three times.
-const UploadSize = 64 << 20
+const uploadSize = 64 << 20
 
 // Uploaders are clients for [Upload]: each is to send a request again that was
 // answered 503.
@@ -28,7 +28,28 @@ var Uploaders = []Stack{
 		return t
 	}},
 	{"hand-made", HandMade},
+	{"hand-made, rehttp", HandMadeRehttp},
 	{"failsafe-go", Failsafe},
+	{"azcore", Azcore},
+}
+
+// Uploads asks what a client holds in memory of what it sends.
+var Uploads = Group{"Uploads", []Question{{
+	Name: "64 MiB with GetBody, two failures first", Base: "hand-made", Rounds: 3,
+	Sides: uploads(), Metrics: []string{"MiB-peak", "sec/op"},
+}}}
+
+func uploads() []Side {
+	var sides []Side
+	for _, s := range Uploaders {
+		sides = append(sides, always(s.Name, once(func(b *testing.B) {
+			began := time.Now()
+			peak := must(Upload(s))
+			b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
+			b.ReportMetric(time.Since(began).Seconds(), "sec/op")
+		})))
+	}
+	return sides
 }
 
 // Upload sends 64 MiB over loopback from a reader that cannot seek, with a
@@ -62,10 +83,10 @@ func Upload(s Stack) (peak int64, err error) {
 			}
 		}
 	})
-	r, err := http.NewRequest(http.MethodPut, server.URL, &stream{UploadSize})
+	r, err := http.NewRequest(http.MethodPut, server.URL, &stream{uploadSize})
 	if err == nil {
-		r.ContentLength = UploadSize
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(&stream{UploadSize}), nil }
+		r.ContentLength = uploadSize
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(&stream{uploadSize}), nil }
 		var resp *http.Response
 		if resp, err = rt.RoundTrip(r); err == nil {
 			resp.Body.Close()
