@@ -1,9 +1,12 @@
 package rule
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// maxSpan bounds how far ahead of the clock a state may lie: 146 years. Instants
-// up to the year 2116 plus this fit 64 bits.
+// maxSpan bounds how far ahead of the clock a state may lie, 146 years, and the
+// clock itself, the year 2116: the sum fits.
 const maxSpan = 1 << 62
 
 // bucket has the numbers of the three rules that are one: the token bucket, the
@@ -41,14 +44,17 @@ func NewBucket(kind Kind, count, period, quota int64) (*Rule, error) {
 	case count < 1:
 		return nil, fmt.Errorf("rate of %d units is not positive", count)
 	case period < 1:
-		return nil, fmt.Errorf("rate per %d ns is not positive", period)
+		return nil, fmt.Errorf("rate per %v is not positive", time.Duration(period))
 	case quota < 1:
 		return nil, fmt.Errorf("%s %d is not positive: it could never admit anything", what, quota)
 	}
 	g := gcd(count, period)
 	n, p := count/g, period/g
-	if n > maxSpan || p > maxSpan || quota > maxSpan/p {
-		return nil, fmt.Errorf("%s %d at %d per %d ns cannot be exact: it may be %d at most", what, quota, count, period, maxSpan/p)
+	if n > maxSpan || p > maxSpan {
+		return nil, fmt.Errorf("a rate of %d per %v cannot be exact: neither may exceed %d", count, time.Duration(period), int64(maxSpan))
+	}
+	if quota > maxSpan/p {
+		return nil, fmt.Errorf("%s %d at %d per %v cannot be exact: it may be %d at most", what, quota, count, time.Duration(period), maxSpan/p)
 	}
 	r := &Rule{kind: kind, quota: quota, rate: [2]int64{count, period}}
 	span := (quota*p + n - 1) / n

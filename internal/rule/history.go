@@ -1,6 +1,9 @@
 package rule
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // MaxEntries bounds what is remembered of one key: the quota of a SlidingLog and
 // the cells of SlidingBuckets. An entry is 16 bytes.
@@ -42,7 +45,7 @@ func NewSlidingBuckets(quota, window int64, cells int) (*Rule, error) {
 	case cells < 1 || cells > MaxEntries:
 		return nil, fmt.Errorf("%d cells: there may be 1 to %d", cells, MaxEntries)
 	case window%int64(cells) != 0:
-		return nil, fmt.Errorf("%d cells do not divide the window of %d ns", cells, window)
+		return nil, fmt.Errorf("%d cells do not divide the window of %v into whole nanoseconds", cells, time.Duration(window))
 	}
 	cell := window / int64(cells)
 	return &Rule{kind: SlidingBuckets, quota: quota, window: window, cells: cells, cell: cell, per: newDivisor(cell)}, nil

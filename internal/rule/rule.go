@@ -3,7 +3,7 @@
 // clock in it, no lock, no float and no I/O, so that one rule runs in memory,
 // beside Redis, in a simulation and in a test.
 //
-// Times are Unix nanoseconds and not negative. Everything is exact: a rule whose
+// Times are Unix nanoseconds, from 1970 to 2116. Everything is exact: a rule whose
 // numbers do not fit the integers is refused by its constructor.
 //
 // A clock that steps back creates no units, and delays nobody beyond the time

@@ -1,6 +1,9 @@
 package rule
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // maxWindow is the longest window, 36 years: two of them fit a state.
 const maxWindow = 1 << 60
@@ -35,9 +38,9 @@ func checkWindow(quota, window int64) error {
 	case quota > maxSpan:
 		return fmt.Errorf("quota %d cannot be exact: it may be %d at most", quota, int64(maxSpan))
 	case window < 1:
-		return fmt.Errorf("window of %d ns is not positive", window)
+		return fmt.Errorf("window of %v is not positive", time.Duration(window))
 	case window > maxWindow:
-		return fmt.Errorf("window of %d ns is too long: it may be %d ns at most", window, int64(maxWindow))
+		return fmt.Errorf("window of %v is too long: it may be %v at most", time.Duration(window), time.Duration(maxWindow))
 	}
 	return nil
 }
