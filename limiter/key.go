@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"io"
+	"hash"
 )
 
 // maxKey bounds a key: a longer one is replaced by a hash of it, never cut and
@@ -51,19 +51,23 @@ func appendPart(b []byte, i int, part string) ([]byte, bool) {
 	if part == "" {
 		return append(b, '%'), true // no escape, since no digits follow
 	}
-	for j := 0; j < len(part); j++ {
-		c := part[j]
-		if plain[c] {
-			if len(b) == maxKey {
-				return b, false
-			}
-			b = append(b, c)
-			continue
+	for part != "" {
+		n := 0
+		for n < len(part) && plain[part[n]] {
+			n++
+		}
+		if len(b)+n > maxKey {
+			return b, false
+		}
+		b = append(b, part[:n]...)
+		if part = part[n:]; part == "" {
+			break
 		}
 		if len(b)+3 > maxKey {
 			return b, false
 		}
-		b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])
+		b = append(b, '%', hexDigits[part[0]>>4], hexDigits[part[0]&15])
+		part = part[1:]
 	}
 	return b, true
 }
@@ -77,14 +81,22 @@ func longKey(parts []string) string {
 		b = append(first, '|')
 	}
 	h := sha256.New()
-	var size [8]byte
+	piece := make([]byte, 1<<10)
 	for _, part := range parts { // the lengths tell the parts apart
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		_, _ = io.WriteString(h, part)
+		h.Write(binary.BigEndian.AppendUint64(piece[:0], uint64(len(part))))
+		writeString(h, part, piece)
 	}
 	b = append(b, '%', '~')
-	return string(base64.RawURLEncoding.AppendEncode(b, h.Sum(size[:0])[:16]))
+	return string(base64.RawURLEncoding.AppendEncode(b, h.Sum(piece[:0])[:16]))
+}
+
+// writeString writes s to h piece by piece, for a copy may be of a megabyte.
+func writeString(h hash.Hash, s string, piece []byte) {
+	for s != "" {
+		n := copy(piece, s)
+		h.Write(piece[:n])
+		s = s[n:]
+	}
 }
 
 const hexDigits = "0123456789ABCDEF"

@@ -33,13 +33,19 @@ func ByAddress(src *clientip.Source) func(*http.Request) string {
 }
 
 // ByUser keys by whom user names, and by nobody if user returns "": it should
-// do so for everyone who is not signed in.
+// do so for everyone who is not signed in. It panics if user is nil.
 func ByUser(user func(*http.Request) string) func(*http.Request) string {
+	if user == nil {
+		panic("limiter: ByUser needs a function that names the user")
+	}
 	return by("user", user)
 }
 
 // ByTenant keys by the customer that tenant names, as ByUser does by user.
 func ByTenant(tenant func(*http.Request) string) func(*http.Request) string {
+	if tenant == nil {
+		panic("limiter: ByTenant needs a function that names the tenant")
+	}
 	return by("tenant", tenant)
 }
 
@@ -89,11 +95,24 @@ func ByAPIKey(header string) func(*http.Request) string {
 		if v == "" {
 			return ""
 		}
-		var buf [64]byte
-		b := append(buf[:0], "api-key|"...)
-		sum := sha256.Sum256([]byte(v))
+		sum := hashOf(v)
+		b := append(make([]byte, 0, 64), "api-key|"...)
 		return string(base64.RawURLEncoding.AppendEncode(b, sum[:16]))
 	}
+}
+
+// hashOf returns the SHA-256 of s; if s is as short as secrets are, without an
+// allocation.
+func hashOf(s string) (sum [sha256.Size]byte) {
+	var short [256]byte
+	if len(s) <= len(short) {
+		return sha256.Sum256(short[:copy(short[:], s)])
+	}
+	h := sha256.New()
+	piece := make([]byte, 1<<10)
+	writeString(h, s, piece)
+	copy(sum[:], h.Sum(piece[:0]))
+	return sum
 }
 
 // FirstOf keys by the first of keys that is not empty: by user who is signed
