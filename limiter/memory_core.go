@@ -1,0 +1,173 @@
+package limiter
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// core is the inside of a Memory: all that a decision needs.
+type core struct {
+	clock  clock
+	hash   hasher
+	shards []shard
+	bits   uint // of an identity's hi, which say its shard
+
+	_        [64]byte // what follows is written now and then, what precedes hardly ever
+	visited  atomic.Int64
+	visiting atomic.Bool  // guards turn
+	turn     uint64       // shards visited
+	purse    atomic.Int64 // credit of shards that did not need it
+	rooms    rooms
+}
+
+// visitEvery is the pace at which decisions visit the shards in turn, to sweep
+// those where something is spent.
+const visitEvery = int64(time.Millisecond)
+
+// visitWork bounds the entries that one decision looks at elsewhere. A shard is
+// not divided, so it may be a shard more.
+const visitWork = 4096
+
+// maxCredit bounds what visits save up, so that a quiet year does not buy a
+// sweep at every decision.
+const maxCredit = 1 << 22
+
+// newCore has a shard for every 4,096 keys, a power of two from 1 to 4,096. So
+// a small bound is kept by one, which knows all that can go.
+func newCore(maxKeys, maxHistory int64) *core {
+	shards := min(bits.Len64(uint64(maxKeys)/4096|1)-1, 8+4)
+	if maxKeys > 1<<40 { // unbounded
+		shards = 10
+	}
+	c := &core{
+		hash:   newHasher(),
+		shards: make([]shard, 1<<shards),
+		bits:   uint(shards),
+	}
+	for i := range c.shards {
+		c.shards[i].reset()
+	}
+	c.clock.start()
+	c.visited.Store(c.clock.unix)
+	c.rooms.own.max = maxKeys
+	c.rooms.spare.max = max(maxKeys/8, minOverflow)
+	c.rooms.history.max = maxHistory
+	c.rooms.shared.max = max(maxHistory/8, minOverflow)
+	return c
+}
+
+// shardOf returns the number of an identity's shard.
+func (c *core) shardOf(id ident) int { return int(id.hi >> (64 - c.bits)) }
+
+// now is the time by both clocks.
+func (c *core) now() times {
+	steady := c.clock.steady()
+	return times{steady, c.clock.wall(steady)}
+}
+
+// due says that shards are to be visited, or that time has gone back.
+func (c *core) due(steady int64) bool {
+	return uint64(steady-c.visited.Load()) >= uint64(visitEvery)
+}
+
+// visit sweeps the shards whose turn it is: decisions come only where keys are
+// in use, so somebody has to look elsewhere. After a pause many are due, and are
+// divided among the decisions that follow. credit is of the shard that the caller
+// comes from; it holds no lock.
+func (c *core) visit(now times, credit int64) {
+	if c.purse.Add(credit) > maxCredit {
+		c.purse.Store(maxCredit)
+	}
+	if !c.visiting.CompareAndSwap(false, true) {
+		return // somebody else does
+	}
+	defer c.visiting.Store(false)
+	visited := c.visited.Load()
+	if now[0] < visited-int64(time.Second) {
+		c.forget() // a monotonic clock that goes back is another clock, see testing/synctest
+		visited = now[0]
+	}
+	n := uint64(len(c.shards))
+	turns := min(uint64(max(now[0]-visited, visitEvery)/visitEvery), n)
+	for work := int64(0); turns > 0 && work < visitWork; turns-- {
+		s := &c.shards[c.turn%n]
+		c.turn++
+		s.mu.Lock()
+		work += c.sweep(s, now)
+		s.mu.Unlock()
+	}
+	c.visited.Store(now[0] - int64(turns)*visitEvery)
+}
+
+// sweep sweeps a shard, which is locked, on its credit and that of the purse.
+func (c *core) sweep(s *shard, now times) int64 {
+	purse := c.purse.Swap(0)
+	cost := s.sweep(now, &c.rooms, s.credit+purse)
+	if rest := s.credit - cost; rest >= 0 {
+		s.credit = rest
+	} else {
+		s.credit = 0
+		purse += rest
+	}
+	c.purse.Add(purse)
+	return cost
+}
+
+// forget makes every key new.
+func (c *core) forget() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		c.rooms.own.give(int64(s.used+len(s.longs)) - s.spare)
+		c.rooms.spare.give(s.spare)
+		s.longs.free(&c.rooms)
+		s.reset()
+		s.mu.Unlock()
+	}
+}
+
+// stats sums up what the shards hold.
+func (c *core) stats() (st MemoryStats) {
+	st.Bytes = int64(unsafe.Sizeof(*c))
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Keys += s.used + len(s.longs)
+		st.Overflow += int(s.spare)
+		st.Overflowed += s.shared
+		st.Bytes += int64(unsafe.Sizeof(*s)) + int64(len(s.slots))*int64(unsafe.Sizeof(slot{}))
+		for _, e := range s.longs {
+			st.Bytes += int64(e.history.Bytes()) + longOverhead
+		}
+		s.mu.Unlock()
+	}
+	return st
+}
+
+// longOverhead is what an entry with a history takes beside the history.
+const longOverhead = 96
+
+// refund gives back what one charge took, where it would be charged now.
+func (c *core) refund(charge *Charge) {
+	now := c.now()
+	s := c.seat(charge, now)
+	sh := &c.shards[s.shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if !s.find(sh) && !c.carry(&s, sh, charge.Key, now) {
+		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
+	}
+	if !s.find(sh) {
+		return
+	}
+	r := s.limit.rule
+	if s.long != nil {
+		r.Return(&s.long.history, s.at, s.cost)
+		s.long.fresh = r.FreshAt(&s.long.history)
+		sh.note(s.id, s.long.fresh)
+		return
+	}
+	sh.keep(s.slot, r.Refund(sh.slots[s.slot].state, s.at, s.cost))
+}

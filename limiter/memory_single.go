@@ -1,0 +1,69 @@
+package limiter
+
+import (
+	"context"
+	"time"
+
+	"github.com/politehttp/polite/internal/rule"
+)
+
+// single decides on one charge. A key that has an entry of two words takes the
+// short way; any other is a stack of one.
+func (m *Memory) single(ctx context.Context, charge *Charge, d *Decision) error {
+	l := charge.Limit
+	if ctx.Err() != nil || l == nil || l.rule == nil || charge.Cost < 0 || l.rule.Long() {
+		return m.other(ctx, charge, d)
+	}
+	c := m.start()
+	id := c.hash.of(l, charge.Key)
+	steady := c.clock.steady()
+	at := steady
+	if id.clock() == wallClock {
+		at = c.clock.wall(steady) + l.rule.Shift(charge.Key)
+	}
+	s := &c.shards[c.shardOf(id)]
+	s.mu.Lock()
+	i := s.find(id)
+	if i == noSlot {
+		s.mu.Unlock()
+		return m.other(ctx, charge, d)
+	}
+	state := &s.slots[i].state
+	next, v := l.rule.Take(*state, at, charge.Cost)
+	if next.A != state.A {
+		s.note(id, next.A)
+	}
+	*state = next
+	s.credit += payment
+	due := c.due(steady)
+	var credit int64
+	if due {
+		credit, s.credit = s.credit, 0
+	}
+	s.mu.Unlock()
+	d.set(l, v)
+	if due {
+		c.visit(times{steady, c.clock.wall(steady)}, credit)
+	}
+	return nil
+}
+
+// other decides on one charge the long way.
+func (m *Memory) other(ctx context.Context, charge *Charge, d *Decision) error {
+	var each [1]Decision
+	err := m.stack(ctx, each[:], []Charge{*charge}, d)
+	d.Each = nil
+	return err
+}
+
+// set makes d the decision of one limit.
+func (d *Decision) set(l *Limit, v rule.Verdict) {
+	d.Allowed = v.Retry == 0
+	d.Never = v.Retry == rule.Never
+	d.By = l
+	d.Quota = l.rule.Quota()
+	d.Remaining = v.Remaining
+	d.RetryAfter = time.Duration(v.Retry)
+	d.ResetAfter = time.Duration(v.Reset)
+	d.Delay = time.Duration(v.Delay)
+}

@@ -1,0 +1,180 @@
+package limiter
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/politehttp/polite/internal/rule"
+)
+
+// shard is a part of a Memory's keys behind one lock. What most decisions touch
+// lies in one cache line with the lock, and no two shards share any.
+type shard struct {
+	mu     sync.Mutex
+	table         // the keys whose memory is two words
+	credit int64  // entries that this shard's decisions have paid for looking at
+	last   times  // no entry is in use from then on,
+	first  times  // and none is spent before
+	longs  longs  // the keys with a history
+	spare  int64  // overflow entries among all
+	shared int64  // charges that were sent to one of those
+	_      [3]int // to 128 bytes
+}
+
+// payment is how many entries a decision pays for: what sweeps look at in the
+// long run. To grow moves some three entries for each new key.
+const payment = 5
+
+func (s *shard) reset() {
+	s.table, s.longs, s.spare = table{}, nil, 0
+	s.first = times{math.MaxInt64, math.MaxInt64}
+	s.last = times{}
+}
+
+// note keeps first and last true when an entry is written that will be spent at
+// fresh.
+func (s *shard) note(id ident, fresh int64) {
+	k := id.clock()
+	if fresh > s.last[k] {
+		s.last[k] = fresh
+	}
+	if fresh < s.first[k] {
+		s.first[k] = fresh
+	}
+}
+
+// put enters an identity that has none, and has been given room. A spent entry
+// on its way makes place, else a sweep that is paid for, else a larger table.
+func (s *shard) put(e slot, now times, rooms *rooms) {
+	if s.full() {
+		s.credit -= s.sweep(now, rooms, s.credit)
+		if s.full() {
+			s.grow()
+		}
+	}
+	at := &s.slots[s.spot(e.id, now)]
+	if at.id.empty() {
+		s.used++
+	} else {
+		rooms.entries(at.id).give(1)
+		if at.id.overflow() {
+			s.spare--
+		}
+	}
+	if e.id.overflow() {
+		s.spare++
+	}
+	*at = e
+	s.note(e.id, e.state.A)
+}
+
+// keep stores what an entry holds now.
+func (s *shard) keep(i int, state rule.State) {
+	e := &s.slots[i]
+	if e.state != state {
+		e.state = state
+		s.note(e.id, state.A)
+	}
+}
+
+// enter enters the history of an identity that has none, and has been given room.
+func (s *shard) enter(id ident, r *rule.Rule, h *rule.History) {
+	if s.longs == nil {
+		s.longs = longs{}
+	}
+	s.longs[id] = &long{history: *h, fresh: r.FreshAt(h), room: roomFor(r)}
+	if id.overflow() {
+		s.spare++
+	}
+	s.note(id, s.longs[id].fresh)
+}
+
+// lift takes out what an identity has in use, and keeps the room of its entry
+// for another; not that of its history.
+func (s *shard) lift(id ident, r *rule.Rule, at int64, rooms *rooms) (state rule.State, h *rule.History, ok bool) {
+	if r.Long() {
+		e := s.longs[id]
+		if e == nil || e.fresh <= at {
+			return state, nil, false
+		}
+		rooms.histories(id).give(e.room)
+		delete(s.longs, id)
+		return state, &e.history, true
+	}
+	i := s.find(id)
+	if i == noSlot || s.slots[i].state.A <= at {
+		return state, nil, false
+	}
+	state = s.slots[i].state
+	s.remove(i)
+	return state, nil, true
+}
+
+// sweep forgets what is spent, if something can be and credit pays for looking
+// at every entry, and returns what it cost. If all are spent it looks at none.
+func (s *shard) sweep(now times, rooms *rooms, credit int64) int64 {
+	entries := int64(s.used + len(s.longs))
+	if entries == 0 || s.first[0] > now[0] && s.first[1] > now[1] {
+		return 0
+	}
+	own, spare := entries-s.spare, s.spare
+	if s.last[0] <= now[0] && s.last[1] <= now[1] {
+		s.longs.free(rooms)
+		s.reset()
+		rooms.own.give(own)
+		rooms.spare.give(spare)
+		return 0
+	}
+	cost := int64(len(s.slots) + len(s.longs))
+	if credit < cost {
+		return 0
+	}
+	c := newCensus()
+	s.table.sweep(now, &c)
+	s.longs = s.longs.sweep(now, &c, rooms)
+	s.spare, s.first, s.last = c.spare, c.first, c.last
+	rooms.own.give(own - c.own)
+	rooms.spare.give(spare - c.spare)
+	return cost
+}
+
+// rooms counts what all shards hold, against the bounds.
+type rooms struct {
+	own, spare      room // entries
+	history, shared room // what histories may come to, of own and of overflow entries
+}
+
+func (r *rooms) entries(id ident) *room {
+	if id.overflow() {
+		return &r.spare
+	}
+	return &r.own
+}
+
+func (r *rooms) histories(id ident) *room {
+	if id.overflow() {
+		return &r.shared
+	}
+	return &r.history
+}
+
+// room is a number of places that all shards share.
+type room struct {
+	taken atomic.Int64
+	max   int64
+}
+
+func (r *room) take(n int64) bool {
+	if r.taken.Add(n) <= r.max {
+		return true
+	}
+	r.taken.Add(-n)
+	return false
+}
+
+func (r *room) give(n int64) {
+	if n != 0 {
+		r.taken.Add(-n)
+	}
+}
