@@ -1,0 +1,208 @@
+package limiter
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/politehttp/polite/internal/rule"
+	"github.com/politehttp/polite/limiter/clientip"
+)
+
+// A bill is what one request is charged, and what became of it. Bills are used
+// again, but only with a store that is known not to keep what it is given.
+type bill struct {
+	charges []Charge
+	owners  []int32 // beside charges: the index of the rule
+	each    []Decision
+
+	trial       []Charge // of rules on trial
+	trialOwners []int32
+	onTrial     bool // charges are those
+
+	text []byte // for fields and bodies
+}
+
+var bills = sync.Pool{New: func() any { return new(bill) }}
+
+func (g *guard) newBill() *bill {
+	if g.memory == nil {
+		return new(bill)
+	}
+	return bills.Get().(*bill)
+}
+
+// done ends the use of the bill.
+func (b *bill) done(g *guard) {
+	if g.memory == nil || cap(b.charges) > 64 || cap(b.text) > 16<<10 {
+		return
+	}
+	clear(b.charges)
+	clear(b.trial)
+	clear(b.each)
+	b.charges, b.owners, b.trial, b.trialOwners = b.charges[:0], b.owners[:0], b.trial[:0], b.trialOwners[:0]
+	b.each, b.onTrial, b.text = b.each[:0], false, b.text[:0]
+	bills.Put(b)
+}
+
+// mostUnits bounds a cost, so that costs can be summed. Whoever asks for more
+// than any limit has is refused all the same.
+const mostUnits = 1 << 53
+
+// collect finds the charges of all rules that apply to r. It reports false if a
+// rule has no limit for it.
+func (b *bill) collect(g *guard, r *http.Request) bool {
+	for i := range g.rules {
+		ru := &g.rules[i]
+		if !ru.matcher.matches(r) || ru.Exempt != nil && ru.Exempt(r) {
+			continue
+		}
+		cost := int64(1)
+		if ru.Cost != nil {
+			if cost = min(ru.Cost(r), mostUnits); cost == 0 {
+				continue
+			}
+			if cost < 0 {
+				cost = 1
+			}
+		}
+		limits := ru.Limits
+		if ru.Tier != nil {
+			limits = ru.Tier(r)
+			if !hasLimit(limits) {
+				if ru.DryRun {
+					continue
+				}
+				return false
+			}
+		}
+		key := identity(r, ru.Key(r))
+		charges, owners := &b.charges, &b.owners
+		if ru.DryRun {
+			charges, owners = &b.trial, &b.trialOwners
+		}
+		for _, l := range limits {
+			if l != nil {
+				*charges = append(*charges, l.Charge(key, cost))
+				*owners = append(*owners, int32(i))
+			}
+		}
+	}
+	return true
+}
+
+func hasLimit(limits []*Limit) bool {
+	for _, l := range limits {
+		if l != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nobody begins the keys of requests without an identity.
+const nobody = "nobody|"
+
+// identity is the key that a request is charged to: the rule's own, or the
+// address of the connection. No key of the one kind is one of the other, for
+// after nobody there is a bar in those that a rule made, and never in the rest.
+func identity(r *http.Request, key string) string {
+	if key == "" {
+		var space [64]byte
+		var connection *clientip.Source
+		return string(connection.AppendKey(append(space[:0], nobody...), r))
+	}
+	if strings.HasPrefix(key, nobody) {
+		return nobody + "|" + key
+	}
+	return key
+}
+
+// take makes the charges. If the store cannot, the policies of the limits
+// decide.
+func (b *bill) take(g *guard, ctx context.Context) Decision {
+	n := len(b.charges)
+	var d Decision
+	var err error
+	if g.memory != nil {
+		b.each = slices.Grow(b.each[:0], n)[:n]
+		d, err = g.memory.TakeInto(ctx, b.each, b.charges...)
+	} else {
+		d, err = g.store.Take(ctx, b.charges...)
+	}
+	if err != nil {
+		d = withoutStore(b.charges, err)
+	}
+	switch {
+	case n == 1:
+		b.each = append(b.each[:0], d)
+	case len(d.Each) == n:
+		b.each = d.Each
+	default: // no store should; what is known of one limit then stands for all
+		b.each = b.each[:0]
+		for range b.charges {
+			b.each = append(b.each, d)
+		}
+	}
+	return d
+}
+
+// withoutStore is the decision on charges that a store could not be asked for:
+// refused if any limit is Closed. Local is for the store to do, which knows the
+// last level; here it is as Open.
+func withoutStore(charges []Charge, err error) Decision {
+	d := Decision{Allowed: true, By: charges[0].Limit, Degraded: err}
+	for _, c := range charges {
+		if c.Limit.OnFailure == Closed {
+			d.Allowed, d.By = false, c.Limit
+			break
+		}
+	}
+	return d
+}
+
+// deciding is the index of the charge that decided.
+func (b *bill) deciding(d *Decision) int {
+	for i, c := range b.charges {
+		if c.Limit == d.By && (d.Allowed || !b.each[i].Allowed) {
+			return i
+		}
+	}
+	return 0
+}
+
+// ask finds out when sliding windows that are used up will admit one more unit,
+// which their last decision does not tell. Only a Memory is asked, since it
+// costs nothing there.
+func (b *bill) ask(g *guard, ctx context.Context) {
+	if g.memory == nil {
+		return
+	}
+	for i := range b.each {
+		if d := &b.each[i]; d.Remaining == 0 && slides(b.charges[i].Limit) {
+			if next, err := g.memory.Take(ctx, b.charges[i].Limit.Charge(b.charges[i].Key, 0)); err == nil {
+				d.RetryAfter = next.RetryAfter
+			}
+		}
+	}
+}
+
+func slides(l *Limit) bool {
+	switch l.rule.Kind() {
+	case rule.SlidingLog, rule.SlidingCounter, rule.SlidingBuckets:
+		return true
+	}
+	return false
+}
+
+// refund gives the charges back. A store that fails keeps them, which errs on
+// the safe side.
+func (b *bill) refund(g *guard, ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // that it ended is why
+	if g.memory != nil {
+		return g.memory.Refund(ctx, b.charges...)
+	}
+	return g.store.Refund(ctx, b.charges...)
+}

@@ -1,0 +1,162 @@
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// guard is a Guard that was checked and is ready for use.
+type guard struct {
+	store  Store
+	memory *Memory // store, if it is one
+	rules  []guardRule
+
+	maxDelay  time.Duration // negative: unbounded
+	maxHeld   int           // likewise
+	held      atomic.Int64
+	degrade   http.Handler
+	contact   string
+	legacy    bool
+	partition []byte
+	hooks     *Hooks
+}
+
+type guardRule struct {
+	Rule
+	matcher matcher
+	policy  string // the RateLimit-Policy of Limits, if it is always the same
+}
+
+const (
+	defaultMaxDelay = 10 * time.Second
+	defaultMaxHeld  = 1000
+	leastSecret     = 16
+)
+
+// Check says what is wrong with the Guard: nil if nothing is, else the first
+// fault, with the field, its value, and what is allowed. It changes nothing.
+func (g *Guard) Check() error {
+	_, err := compile(g)
+	return err
+}
+
+func compile(g *Guard) (*guard, error) {
+	ready := &guard{
+		store: g.Store, maxDelay: g.MaxDelay, maxHeld: g.MaxHeld, degrade: g.Degrade,
+		contact: g.Contact, legacy: g.Legacy, partition: g.Partition, hooks: g.Hooks,
+	}
+	if ready.maxDelay == 0 {
+		ready.maxDelay = defaultMaxDelay
+	}
+	if ready.maxHeld == 0 {
+		ready.maxHeld = defaultMaxHeld
+	}
+	if n := len(g.Partition); n > 0 && n < leastSecret {
+		return nil, fmt.Errorf("limiter: Guard.Partition has %d bytes; a secret has at least %d, and nil is none", n, leastSecret)
+	}
+	if len(g.Rules) == 0 {
+		return nil, errors.New("limiter: Guard.Rules is empty; a guard has at least one rule")
+	}
+	for i, r := range g.Rules {
+		checked, err := compileRule(r)
+		if err != nil {
+			return nil, fmt.Errorf("limiter: Guard.Rules[%d].%w", i, err)
+		}
+		ready.rules = append(ready.rules, checked)
+	}
+	if err := checkStacks(g.Rules); err != nil {
+		return nil, err
+	}
+	switch store := g.Store.(type) {
+	case nil:
+		ready.memory = new(Memory)
+		ready.store = ready.memory
+	case *Memory:
+		if store == nil {
+			return nil, errors.New("limiter: Guard.Store is a nil *Memory; leave it nil altogether, or set &limiter.Memory{}")
+		}
+		ready.memory = store
+	}
+	return ready, nil
+}
+
+// compileRule checks one rule. Its errors begin with the field's name.
+func compileRule(r Rule) (guardRule, error) {
+	c := guardRule{Rule: r}
+	var err error
+	if c.matcher, err = newMatcher(r.Pattern); err != nil {
+		return c, fmt.Errorf("Pattern is %q; allowed is a pattern of http.ServeMux: %w", r.Pattern, err)
+	}
+	switch {
+	case r.Key == nil:
+		return c, errors.New("Key is nil; a rule must say whose units a request uses, as limiter.ByAddress(nil) or limiter.Global do")
+	case len(r.Limits) == 0 && r.Tier == nil:
+		return c, errors.New("Limits is empty and Tier is nil; a rule has one of them")
+	case len(r.Limits) > 0 && r.Tier != nil:
+		return c, fmt.Errorf("Limits has %d limits and Tier is set; a rule has only one of them", len(r.Limits))
+	case len(r.Plans) > 0 && r.Tier == nil:
+		return c, fmt.Errorf("Plans has %d plans and Tier is nil; Plans describe what Tier returns", len(r.Plans))
+	}
+	if err := checkLimits(r.Limits); err != nil {
+		return c, fmt.Errorf("Limits%w", err)
+	}
+	for i, p := range r.Plans {
+		if p.Name == "" {
+			return c, fmt.Errorf("Plans[%d].Name is empty; a plan has the name that its customers know", i)
+		}
+		if len(p.Limits) == 0 {
+			return c, fmt.Errorf("Plans[%d].Limits is empty; a plan has at least one limit", i)
+		}
+		if err := checkLimits(p.Limits); err != nil {
+			return c, fmt.Errorf("Plans[%d].Limits%w", i, err)
+		}
+	}
+	c.policy = policyField(r.Limits)
+	return c, nil
+}
+
+// checkLimits checks limits that are charged together.
+func checkLimits(limits []*Limit) error {
+	for i, l := range limits {
+		switch {
+		case l == nil:
+			return fmt.Errorf("[%d] is nil; a limit comes from a constructor such as limiter.TokenBucket, whose error must be looked at", i)
+		case l.rule == nil:
+			return fmt.Errorf("[%d] is a Limit that was not made by a constructor; use one such as limiter.TokenBucket", i)
+		case l.OnFailure < Open || l.OnFailure > Local:
+			return fmt.Errorf("[%d].OnFailure is %d; allowed are Open, Closed and Local", i, l.OnFailure)
+		}
+		if err := checkName(l.name); err != nil {
+			return fmt.Errorf("[%d].Name is %q: %w", i, l.name, err)
+		}
+		for j, other := range limits[:i] {
+			if l.name == other.name {
+				return fmt.Errorf("[%d] and [%d] are both named %q; clients know limits by name, so names differ", j, i, l.name)
+			}
+		}
+	}
+	return nil
+}
+
+// checkStacks looks for rules of one pattern that have limits of one name, which
+// would be told apart by nobody.
+func checkStacks(rules []Rule) error {
+	type place struct{ pattern, name string }
+	seen := map[place]int{}
+	for i, r := range rules {
+		if r.DryRun { // nobody is told
+			continue
+		}
+		for _, l := range r.Limits {
+			p := place{r.Pattern, l.name}
+			if j, ok := seen[p]; ok {
+				return fmt.Errorf("limiter: Guard.Rules[%d].Limits and Guard.Rules[%d].Limits both have a limit named %q for the pattern %q; clients know limits by name, so names differ", j, i, l.name, r.Pattern)
+			}
+			seen[p] = i
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package limiter
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// A refusal is why a request is not admitted.
+type refusal uint8
+
+const (
+	none         refusal = iota
+	spent                // a limit has not enough left
+	tooCostly            // and never will have
+	queueTooLong         // the wait in a LeakyQueue would be too long
+	tooManyHeld          // or too many are waiting
+	hungUp               // the request ended while it was held
+	storeFailed          // and a limit is Closed
+)
+
+// The problem type of draft-ietf-httpapi-ratelimit-headers-11 section 5.1, and
+// its title.
+const (
+	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+)
+
+// misleading are fields about a representation that a refusal is not.
+var misleading = []string{
+	"Age", "Cdn-Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Disposition",
+	"Etag", "Expires", "Last-Modified", "Pragma", "Surrogate-Control",
+}
+
+// refuse answers a request that is not admitted.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decision, why refusal) {
+	status, retryAfter := http.StatusTooManyRequests, max(1, seconds(d.RetryAfter))
+	switch why {
+	case tooCostly:
+		retryAfter = -1
+	case storeFailed, hungUp:
+		status = http.StatusServiceUnavailable
+	}
+	h := w.Header()
+	if d.Degraded == nil {
+		state, policy := b.fields(g, retryAfter, 0)
+		values := [...]string{state, policy}
+		addField(h, fieldState, values[0:1:1])
+		addField(h, fieldPolicy, values[1:2:2])
+		if g.legacy {
+			b.setLegacy(h, d, 0)
+		}
+	}
+	if status == http.StatusTooManyRequests && g.degrade != nil {
+		setRefusal(h, retryAfter)
+		g.degrade.ServeHTTP(w, withDecision(r, d))
+		return
+	}
+	b.text = g.appendProblem(b.text[:0], b, d, status, retryAfter, why)
+	answerProblem(w, r, status, retryAfter, b.text)
+}
+
+// answerNoPlan answers a request for which a Tier has no limit.
+func (g *guard) answerNoPlan(w http.ResponseWriter, r *http.Request) {
+	text := appendProblemHead(nil, "", "Forbidden", http.StatusForbidden)
+	text = append(text, "No limits are set for this caller, so nothing is allowed."...)
+	text = g.appendContact(append(text, '"'))
+	answerProblem(w, r, http.StatusForbidden, -1, text)
+}
+
+// setRefusal sets what every refusal has, whatever was set before.
+func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
+	for _, name := range misleading {
+		if _, ok := h[name]; ok {
+			delete(h, name)
+		}
+	}
+	values := [...]string{"no-store", "application/problem+json", ""}
+	h["Cache-Control"] = values[0:1:1]
+	if retryAfter > 0 {
+		values[2] = strconv.FormatInt(retryAfter, 10)
+		h["Retry-After"] = values[2:3:3]
+	} else {
+		delete(h, "Retry-After")
+	}
+	return values[1:2:2]
+}
+
+func answerProblem(w http.ResponseWriter, r *http.Request, status int, retryAfter int64, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = setRefusal(h, retryAfter)
+	if r.ContentLength < 0 && r.ProtoMajor == 1 {
+		h["Connection"] = []string{"close"} // or net/http reads some of the body first
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client may be gone
+	}
+}
+
+// appendProblem appends the body of a refusal: a problem (RFC 9457) whose
+// members beyond the common ones are violated-policies, as the draft has it,
+// and limit, quota, remaining, cost, retry_after and contact.
+func (g *guard) appendProblem(text []byte, b *bill, d *Decision, status int, retryAfter int64, why refusal) []byte {
+	switch why {
+	case storeFailed:
+		text = appendProblemHead(text, "", "Service Unavailable", status)
+		text = append(text, "The limits cannot be looked up at the moment, and without them nothing is let through here."...)
+		text = appendTryAgain(text, retryAfter)
+	case hungUp:
+		text = appendProblemHead(text, "", "Service Unavailable", status)
+		text = append(text, "The request ended while it waited its turn."...)
+		text = appendTryAgain(text, retryAfter)
+	default:
+		i := b.deciding(d)
+		text = appendProblemHead(text, quotaExceeded, quotaExceededTitle, status)
+		text = appendReason(text, b.charges[i], &b.each[i], why)
+		text = appendTryAgain(text, retryAfter)
+		text = b.appendViolated(text)
+		text = append(text, `,"limit":`...)
+		text = appendJSON(text, b.charges[i].Limit.name)
+		text = appendMember(text, "quota", b.charges[i].Limit.Quota())
+		text = appendMember(text, "remaining", max(b.each[i].Remaining, 0))
+		text = appendMember(text, "cost", b.charges[i].Cost)
+	}
+	if retryAfter > 0 {
+		text = appendMember(text, "retry_after", retryAfter)
+	}
+	return g.appendContact(text)
+}
+
+// appendProblemHead begins a problem, up to within its detail.
+func appendProblemHead(text []byte, kind, title string, status int) []byte {
+	if kind == "" {
+		kind = "about:blank"
+	}
+	text = append(text, `{"type":"`...)
+	text = append(text, kind...)
+	text = append(text, `","title":"`...)
+	text = append(text, title...)
+	text = append(text, `","status":`...)
+	text = strconv.AppendInt(text, int64(status), 10)
+	return append(text, `,"detail":"`...)
+}
+
+// appendReason appends the first sentence of the detail.
+func appendReason(text []byte, c Charge, d *Decision, why refusal) []byte {
+	l := c.Limit
+	switch why {
+	case queueTooLong:
+		text = append(text, "The queue is too long for this request to wait in, under limit "...)
+	case tooManyHeld:
+		text = append(text, "Too many requests are waiting their turn, this one under limit "...)
+	default:
+		if c.Cost > 1 {
+			text = append(text, "This request costs "...)
+			text = strconv.AppendInt(text, c.Cost, 10)
+			text = append(text, ", more than is left of limit "...)
+		} else {
+			text = append(text, "Nothing is left of limit "...)
+		}
+		if why == tooCostly {
+			text = append(text[:len(text)-len("is left of limit ")], "can ever pass limit "...)
+		}
+	}
+	text = append(text, `\"`...)
+	text = appendEscaped(text, l.name)
+	text = append(text, `\" (`...)
+	text = appendEscaped(text, l.words())
+	text = append(text, ')', '.')
+	if why == tooCostly {
+		text = append(text, " Waiting will not help; ask for at most "...)
+		text = strconv.AppendInt(text, l.Quota(), 10)
+		text = append(text, " at once."...)
+	}
+	return text
+}
+
+// appendTryAgain appends the last sentence of the detail, and ends it.
+func appendTryAgain(text []byte, retryAfter int64) []byte {
+	if retryAfter > 0 {
+		text = append(text, " Try again in "...)
+		text = strconv.AppendInt(text, retryAfter, 10)
+		text = append(text, " second"...)
+		if retryAfter > 1 {
+			text = append(text, 's')
+		}
+		text = append(text, '.')
+	}
+	return append(text, '"')
+}
+
+// appendViolated appends the names of all limits that refuse.
+func (b *bill) appendViolated(text []byte) []byte {
+	text = append(text, `,"violated-policies":[`...)
+	first := true
+	for i := range b.charges {
+		if b.each[i].Allowed || b.repeats(i) {
+			continue
+		}
+		if !first {
+			text = append(text, ',')
+		}
+		first = false
+		text = appendJSON(text, b.charges[i].Limit.name)
+	}
+	return append(text, ']')
+}
+
+// appendContact ends a problem.
+func (g *guard) appendContact(text []byte) []byte {
+	if g.contact != "" {
+		text = append(text, `,"contact":`...)
+		text = appendJSON(text, g.contact)
+	}
+	return append(text, '}')
+}
+
+func appendMember(text []byte, name string, n int64) []byte {
+	text = append(text, ',', '"')
+	text = append(text, name...)
+	text = append(text, '"', ':')
+	return strconv.AppendInt(text, n, 10)
+}
+
+// appendJSON appends s as a JSON string.
+func appendJSON(text []byte, s string) []byte {
+	text = append(text, '"')
+	return append(appendEscaped(text, s), '"')
+}
+
+// appendEscaped appends s as it stands in a JSON string.
+func appendEscaped(text []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	text = slices.Grow(text, len(s))
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			text = append(text, '\\', byte(c))
+		case c < ' ' || c == '<' || c == '>' || c == '&':
+			text = append(text, `\u00`...)
+			text = append(text, hex[c>>4], hex[c&15])
+		default:
+			text = utf8.AppendRune(text, c)
+		}
+	}
+	return text
+}
