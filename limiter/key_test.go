@@ -44,8 +44,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// parts is the list that a key was made of; ok is false if it is a hash.
-func parts(key string) (list []string, ok bool) {
+// keyParts is the list that a key was made of; ok is false if it is a hash.
+func keyParts(key string) (list []string, ok bool) {
 	if key == "" {
 		return nil, true
 	}
@@ -72,7 +72,7 @@ func checkKey(t *testing.T, list []string) string {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`{}"'\<>&*?[]`, r)
 	}), "%q", key)
 	require.Equal(t, len(list) == 0, key == "", "%q", list)
-	got, ok := parts(key)
+	got, ok := keyParts(key)
 	if ok {
 		require.True(t, slices.Equal(got, list), "%q of %q is read as %q", key, list, got)
 		return key
@@ -123,7 +123,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-func get(peer string, header ...string) *http.Request {
+func keyRequest(peer string, header ...string) *http.Request {
 	r := &http.Request{Method: "GET", URL: &url.URL{Path: "/"}, RemoteAddr: peer, Header: http.Header{}}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
@@ -131,9 +131,9 @@ func get(peer string, header ...string) *http.Request {
 	return r
 }
 
-// basic is the name that a request gives, unchecked: a stand-in for what an
+// basicUser is the name that a request gives, unchecked: a stand-in for what an
 // authenticating middleware knows.
-func basic(r *http.Request) string {
+func basicUser(r *http.Request) string {
 	user, _, _ := r.BasicAuth()
 	return user
 }
@@ -147,29 +147,29 @@ func TestKeyFunctions(t *testing.T) {
 		r    *http.Request
 		want string
 	}{
-		{"global", Global, get(peer), "global"},
-		{"address", ByAddress(nil), get(peer, "X-Forwarded-For", "8.8.8.8"), "address|203.0.113.7"},
-		{"address, IPv6", ByAddress(nil), get("[2001:db8:1:2:3::]:1"), "address|2001:db8:1:2::/64"},
-		{"address behind a proxy", ByAddress(src), get(peer, "X-Forwarded-For", "8.8.8.8"), "address|8.8.8.8"},
-		{"address, behind a proxy that sets no header", ByAddress(src), get(peer), "address|203.0.113.7"}, // tollbooth passes over the limit
-		{"no address", ByAddress(nil), get("@"), "address|local"},
-		{"user", ByUser(basic), get(peer, "Authorization", "Basic YW5uOng="), "user|ann"},
-		{"no user", ByUser(basic), get(peer), ""},
-		{"tenant", ByTenant(basic), get(peer, "Authorization", "Basic YW5uOng="), "tenant|ann"},
-		{"no tenant", ByTenant(basic), get(peer), ""},
-		{"header", ByHeader("x-plan"), get(peer, "X-Plan", "gold {1}"), "header|X-Plan|gold%20%7B1%7D"},
-		{"header, first line", ByHeader("x-plan"), get(peer, "X-Plan", "gold", "X-Plan", "tin"), "header|X-Plan|gold"},
-		{"no header", ByHeader("X-Plan"), get(peer), ""},
-		{"empty header", ByHeader("X-Plan"), get(peer, "X-Plan", ""), ""},
-		{"first of", FirstOf(ByUser(basic), ByAddress(nil)), get(peer, "Authorization", "Basic YW5uOng="), "user|ann"},
-		{"second of", FirstOf(ByUser(basic), ByAddress(nil)), get(peer), "address|203.0.113.7"},
-		{"none of", FirstOf(ByUser(basic)), get(peer), ""},
-		{"no API key", ByAPIKey("X-API-Key"), get(peer), ""},
-		{"API key", ByAPIKey("X-API-Key"), get(peer, "X-Api-Key", "secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
-		{"API key as credentials", ByAPIKey("authorization"), get(peer, "Authorization", "Bearer secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
-		{"API key, scheme in another case", ByAPIKey("Authorization"), get(peer, "Authorization", "bEARER  \t secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
-		{"API key without scheme", ByAPIKey("Authorization"), get(peer, "Authorization", "secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
-		{"empty credentials", ByAPIKey("Authorization"), get(peer, "Authorization", "Bearer "), ""},
+		{"global", Global, keyRequest(peer), "global"},
+		{"address", ByAddress(nil), keyRequest(peer, "X-Forwarded-For", "8.8.8.8"), "address|203.0.113.7"},
+		{"address, IPv6", ByAddress(nil), keyRequest("[2001:db8:1:2:3::]:1"), "address|2001:db8:1:2::/64"},
+		{"address behind a proxy", ByAddress(src), keyRequest(peer, "X-Forwarded-For", "8.8.8.8"), "address|8.8.8.8"},
+		{"address, behind a proxy that sets no header", ByAddress(src), keyRequest(peer), "address|203.0.113.7"}, // tollbooth passes over the limit
+		{"no address", ByAddress(nil), keyRequest("@"), "address|local"},
+		{"user", ByUser(basicUser), keyRequest(peer, "Authorization", "Basic YW5uOng="), "user|ann"},
+		{"no user", ByUser(basicUser), keyRequest(peer), ""},
+		{"tenant", ByTenant(basicUser), keyRequest(peer, "Authorization", "Basic YW5uOng="), "tenant|ann"},
+		{"no tenant", ByTenant(basicUser), keyRequest(peer), ""},
+		{"header", ByHeader("x-plan"), keyRequest(peer, "X-Plan", "gold {1}"), "header|X-Plan|gold%20%7B1%7D"},
+		{"header, first line", ByHeader("x-plan"), keyRequest(peer, "X-Plan", "gold", "X-Plan", "tin"), "header|X-Plan|gold"},
+		{"no header", ByHeader("X-Plan"), keyRequest(peer), ""},
+		{"empty header", ByHeader("X-Plan"), keyRequest(peer, "X-Plan", ""), ""},
+		{"first of", FirstOf(ByUser(basicUser), ByAddress(nil)), keyRequest(peer, "Authorization", "Basic YW5uOng="), "user|ann"},
+		{"second of", FirstOf(ByUser(basicUser), ByAddress(nil)), keyRequest(peer), "address|203.0.113.7"},
+		{"none of", FirstOf(ByUser(basicUser)), keyRequest(peer), ""},
+		{"no API key", ByAPIKey("X-API-Key"), keyRequest(peer), ""},
+		{"API key", ByAPIKey("X-API-Key"), keyRequest(peer, "X-Api-Key", "secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
+		{"API key as credentials", ByAPIKey("authorization"), keyRequest(peer, "Authorization", "Bearer secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
+		{"API key, scheme in another case", ByAPIKey("Authorization"), keyRequest(peer, "Authorization", "bEARER  \t secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
+		{"API key without scheme", ByAPIKey("Authorization"), keyRequest(peer, "Authorization", "secret"), "api-key|K7gNU3sdo-OL0wNhqoVWhg"},
+		{"empty credentials", ByAPIKey("Authorization"), keyRequest(peer, "Authorization", "Bearer "), ""},
 	} {
 		assert.Equal(t, c.want, c.key(c.r), c.name)
 	}
@@ -180,7 +180,7 @@ func TestKeyFunctions(t *testing.T) {
 // else still.
 func TestKindsOfKeysDoNotMeet(t *testing.T) {
 	name := func(s string) func(*http.Request) string { return func(*http.Request) string { return s } }
-	r := get("203.0.113.7:1", "X-Plan", "203.0.113.7", "X-Api-Key", "203.0.113.7")
+	r := keyRequest("203.0.113.7:1", "X-Plan", "203.0.113.7", "X-Api-Key", "203.0.113.7")
 	keys := map[string]bool{}
 	for _, key := range []func(*http.Request) string{
 		Global, ByAddress(nil), ByUser(name("203.0.113.7")), ByTenant(name("203.0.113.7")), ByHeader("X-Plan"), ByAPIKey("X-Api-Key"),
@@ -196,7 +196,7 @@ func TestKindsOfKeysDoNotMeet(t *testing.T) {
 // A secret is in no key, however long or short it is.
 func TestKeyHidesSecret(t *testing.T) {
 	for _, secret := range []string{"s3cr3t", strings.Repeat("s3cr3t", 100), "Bearer s3cr3t"} {
-		key := ByAPIKey("Authorization")(get("203.0.113.7:1", "Authorization", secret))
+		key := ByAPIKey("Authorization")(keyRequest("203.0.113.7:1", "Authorization", secret))
 		assert.Len(t, key, len("api-key|")+22)
 		assert.NotContains(t, key, "s3cr3t")
 	}
@@ -205,8 +205,8 @@ func TestKeyHidesSecret(t *testing.T) {
 // What a client sends costs little to make a key of, whatever it is.
 func TestKeyAllocations(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	r := get("203.0.113.7:1", "X-Plan", "gold", "X-Api-Key", strings.Repeat("k", 64), "X-Long", long)
-	six := get("[2001:db8:1111:2222:3333:4444:5555:6666]:1")
+	r := keyRequest("203.0.113.7:1", "X-Plan", "gold", "X-Api-Key", strings.Repeat("k", 64), "X-Long", long)
+	six := keyRequest("[2001:db8:1111:2222:3333:4444:5555:6666]:1")
 	user := ByUser(func(*http.Request) string { return "ann" })
 	address, plan, api := ByAddress(nil), ByHeader("X-Plan"), ByAPIKey("X-Api-Key")
 	longHeader, longSecret := ByHeader("X-Long"), ByAPIKey("X-Long")
@@ -231,8 +231,8 @@ func TestKeyAllocations(t *testing.T) {
 }
 
 func BenchmarkKey(b *testing.B) {
-	r := get("203.0.113.7:1", "X-Api-Key", strings.Repeat("k", 40))
-	six := get("[2001:db8:1111:2222:3333:4444:5555:6666]:1")
+	r := keyRequest("203.0.113.7:1", "X-Api-Key", strings.Repeat("k", 40))
+	six := keyRequest("[2001:db8:1111:2222:3333:4444:5555:6666]:1")
 	address, user, secret := ByAddress(nil), ByUser(func(*http.Request) string { return "ann@example.org" }), ByAPIKey("X-Api-Key")
 	for _, c := range []struct {
 		name string

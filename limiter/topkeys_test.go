@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func same[K any](k K) K { return k }
+func sameKey[K any](k K) K { return k }
 
 // checkTop holds a topKeys against true counts.
 func checkTop(t *testing.T, top *topKeys[int], truth map[int]int64) {
@@ -66,7 +66,7 @@ func TestTopKeys(t *testing.T) {
 				top, truth := newTopKeys[int](size), map[int]int64{}
 				for i := range 4000 {
 					key, n := draw(i), 1+r.Int64N(most)
-					top.add(key, n, same)
+					top.add(key, n, sameKey)
 					if truth[key] += n; i%500 == 0 {
 						checkTop(t, top, truth)
 					}
@@ -83,10 +83,10 @@ func TestTopKeys(t *testing.T) {
 func TestTopKeysExactWhileThereIsRoom(t *testing.T) {
 	top := newTopKeys[string](3)
 	for _, key := range []string{"a", "b", "a", "c", "a", "b"} {
-		top.add(key, 1, same)
+		top.add(key, 1, sameKey)
 	}
 	assert.Equal(t, []keyCount[string]{{"a", 3, 0}, {"b", 2, 0}, {"c", 1, 0}}, top.list())
-	top.add("d", 1, same)
+	top.add("d", 1, sameKey)
 	assert.Equal(t, []keyCount[string]{{"a", 3, 0}, {"b", 2, 0}, {"d", 2, 1}}, top.list())
 	assert.EqualValues(t, 2, top.bound())
 	assert.EqualValues(t, 7, top.total)
@@ -99,7 +99,7 @@ func FuzzTopKeys(f *testing.F) {
 		top, truth := newTopKeys[int](int(size)+1), map[int]int64{}
 		for _, b := range stream {
 			n := int64(b>>5) + 1
-			top.add(int(b&31), n, same)
+			top.add(int(b&31), n, sameKey)
 			truth[int(b&31)] += n
 		}
 		checkTop(t, top, truth)
@@ -116,7 +116,7 @@ func BenchmarkTopKeys(b *testing.B) {
 			top := newTopKeys[string](100)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				top.add(keys[i&mask], 1, same)
+				top.add(keys[i&mask], 1, sameKey)
 			}
 		})
 	}
