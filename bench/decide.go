@@ -1,20 +1,29 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/politehttp/polite/limiter"
 )
 
 // Decisions asks what a decision costs.
 var Decisions = Group{"Decisions", []Question{
-	{Name: "hot key, 1 goroutine", Base: XTimeMapName, Sides: hot(Passing, 1)},
-	{Name: "hot key, 64 goroutines", Base: XTimeMapName, Sides: hot(Passing, 64)},
-	{Name: "hot key, refused", Base: XTimeMapName, Sides: hot(Refusing, 1)},
-	{Name: "1e6 keys at random, 1 goroutine", Base: XTimeMapName, Sides: random(1), Rounds: 5},
-	{Name: "1e6 keys at random, 64 goroutines", Base: XTimeMapName, Sides: random(64), Rounds: 5},
+	decisions("hot key, 1 goroutine", hot(Passing, 1)),
+	decisions("hot key, 64 goroutines", hot(Passing, 64)),
+	decisions("hot key, refused", hot(Refusing, 1)),
+	decisions("1e6 keys at random, 1 goroutine", random(1)),
+	decisions("1e6 keys at random, 64 goroutines", random(64)),
+	{Name: "three limits at once", Base: "polite", Sides: stacks()},
 }}
+
+func decisions(name string, sides []Side) Question {
+	return Question{Name: name, Base: XTimeMapName, Sides: sides, Metrics: []string{"ns/op", "allocs/op", "%-wrong"}}
+}
 
 const hotKey = "203.0.113.7"
 
@@ -27,18 +36,35 @@ func hot(r Regime, goroutines int) []Side {
 		sides = append(sides, Side{d.Name, func() (func(*testing.B), func()) {
 			allow, stop := d.New(r)
 			allow(hotKey)
-			decide := func() {
-				if allow(hotKey) == (r == Refusing) {
-					panic(d.Name + " decides wrongly")
-				}
-			}
-			if goroutines == 1 {
-				return serial(decide), stop
-			}
-			return parallel(goroutines, func() func() { return decide }), stop
+			return deciding(goroutines, func() func() bool {
+				return func() bool { return allow(hotKey) != (r == Refusing) }
+			}), stop
 		}})
 	}
 	return sides
+}
+
+// deciding measures decisions that say whether they are right, and reports how
+// many are not.
+func deciding(goroutines int, worker func() func() bool) func(*testing.B) {
+	var wrong atomic.Int64
+	counted := func() func() {
+		right := worker()
+		return func() {
+			if !right() {
+				wrong.Add(1)
+			}
+		}
+	}
+	run := parallel(goroutines, counted)
+	if goroutines == 1 {
+		run = serial(counted())
+	}
+	return func(b *testing.B) {
+		wrong.Store(0)
+		run(b)
+		b.ReportMetric(100*float64(wrong.Load())/float64(b.N), "%-wrong")
+	}
 }
 
 // random is a decision for a key that the processor's caches do not hold, on a
@@ -52,18 +78,10 @@ func random(goroutines int) []Side {
 			for _, key := range keys {
 				allow(key)
 			}
-			worker := func() func() {
+			return deciding(goroutines, func() func() bool {
 				next := rand.NewPCG(rand.Uint64(), 1)
-				return func() {
-					if !allow(keys[next.Uint64()%uint64(len(keys))]) {
-						panic(name + " refuses")
-					}
-				}
-			}
-			if goroutines == 1 {
-				return serial(worker()), stop
-			}
-			return parallel(goroutines, worker), stop
+				return func() bool { return allow(keys[next.Uint64()%uint64(len(keys))]) }
+			}), stop
 		}})
 	}
 	for _, d := range Deciders {
@@ -81,6 +99,46 @@ func random(goroutines int) []Side {
 		}
 		return func(key string) bool { return m[key] == 1 }, func() {}
 	})
+	return sides
+}
+
+// stacks is a decision on one limit, and on three of a request. Who asks three
+// limiters in turn has charged the first when the third refuses.
+func stacks() []Side {
+	ctx := context.Background()
+	memory := &limiter.Memory{}
+	user, tenant, all := bucket("user", Passing), bucket("tenant", Passing), bucket("all", Passing)
+	want := func(d limiter.Decision, err error) {
+		if !d.Allowed || err != nil {
+			panic("refused")
+		}
+	}
+	each := make([]limiter.Decision, 3)
+	var store limiter.Store = memory
+	sides := []Side{
+		always("polite", serial(func() { want(memory.Take(ctx, user.Charge(hotKey, 1))) })),
+		always("polite, three", serial(func() {
+			want(memory.TakeInto(ctx, each, user.Charge(hotKey, 1), tenant.Charge("acme", 1), all.Charge("", 1)))
+		})),
+		always("polite, three, as a Store", serial(func() {
+			want(store.Take(ctx, user.Charge(hotKey, 1), tenant.Charge("acme", 1), all.Charge("", 1)))
+		})),
+	}
+	for _, d := range Deciders {
+		if d.Name != XTimeMapName && d.Name != "go-limiter" {
+			continue
+		}
+		sides = append(sides, Side{d.Name + ", three in turn", func() (func(*testing.B), func()) {
+			user, stopUser := d.New(Passing)
+			tenant, stopTenant := d.New(Passing)
+			all, stopAll := d.New(Passing)
+			return serial(func() {
+				if !user(hotKey) || !tenant("acme") || !all("") {
+					panic("refused")
+				}
+			}), func() { stopUser(); stopTenant(); stopAll() }
+		}})
+	}
 	return sides
 }
 

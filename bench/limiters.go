@@ -18,6 +18,8 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 	"go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
+
+	"github.com/politehttp/polite/limiter"
 )
 
 // Regime is what limiters are set to: Count units in Per and at most Burst at
@@ -47,6 +49,7 @@ type Decider struct {
 // Deciders are the limiters that are compared.
 var Deciders = []Decider{
 	{Name: XTimeMapName, New: XTimeMap},
+	{Name: "polite", New: PoliteMemory},
 	{Name: "go-limiter", New: GoLimiter},
 	{Name: "throttled", New: Throttled},
 	{Name: "httprate", New: HTTPRate},
@@ -68,6 +71,20 @@ var Deciders = []Decider{
 		l := ratelimit.New(int(r.Count), ratelimit.Per(r.Per))
 		return func(string) bool { l.Take(); return true }, func() {}
 	}},
+}
+
+// PoliteMemory is limiter.Memory with a TokenBucket.
+func PoliteMemory(r Regime) (func(string) bool, func()) {
+	memory, limit := &limiter.Memory{}, bucket("default", r)
+	ctx := context.Background()
+	return func(key string) bool {
+		d, err := memory.Take(ctx, limit.Charge(key, 1))
+		return d.Allowed && err == nil
+	}, func() {}
+}
+
+func bucket(name string, r Regime) *limiter.Limit {
+	return must(limiter.TokenBucket(name, limiter.Per(r.Count, r.Per), r.Burst))
 }
 
 // XTimeMapName names what many programs have: x/time/rate limiters in a map

@@ -15,6 +15,8 @@ import (
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/throttled/throttled/v2"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+
+	"github.com/politehttp/polite/limiter"
 )
 
 // Handlers asks what a middleware costs by itself: each request is served by a
@@ -49,6 +51,12 @@ var Limited = []Middleware{
 		return next, func() {}
 	}},
 	{"headers alone", headersAlone},
+	{"polite", func(r Regime, next http.Handler) (http.Handler, func()) {
+		guard := &limiter.Guard{Rules: []limiter.Rule{{
+			Key: limiter.ByAddress(nil), Limits: []*limiter.Limit{bucket("default", r)},
+		}}}
+		return guard.Handler(next), func() {}
+	}},
 	{"x/time map, no headers", func(r Regime, next http.Handler) (http.Handler, func()) {
 		allow, stop := XTimeMap(r)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,21 +94,25 @@ var Limited = []Middleware{
 
 // headersAlone sets the fields that ours sets, without a limiter.
 func headersAlone(r Regime, next http.Handler) (http.Handler, func()) {
-	policy := []string{`"default";q=1000;w=1`}
-	left := 0
+	policy := []string{`"default";q=1000000000;w=1`}
+	left := r.Burst // at run time, so that it is formatted for each answer
+	body := []byte(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,` +
+		`"detail":"Nothing is left of limit \"default\" (1 per 1h0m0s). Try again in 3600 seconds.",` +
+		`"violated-policies":["default"],"limit":"default","quota":1,"remaining":0,"cost":1,"retry_after":3600}`)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
 		h["Ratelimit-Policy"] = policy
-		h["Ratelimit"] = []string{`"default";r=` + strconv.Itoa(1_000_000+left) + `;t=1`}
+		h["Ratelimit"] = []string{`"default";r=` + strconv.FormatInt(left, 10) + `;t=1`}
 		if r != Refusing {
 			next.ServeHTTP(w, req)
 			return
 		}
 		h["Cache-Control"] = []string{"no-store"}
 		h["Content-Type"] = []string{"application/problem+json"}
-		h["Retry-After"] = []string{strconv.Itoa(3_600 + left)}
+		h["Retry-After"] = []string{strconv.FormatInt(3_599+left, 10)}
 		w.WriteHeader(http.StatusTooManyRequests)
-		fmt.Fprintf(w, `{"title":"Too many requests","status":429,"detail":"come back in %d s"}`, 3_600+left)
+		w.Write(body)
 	}), func() {}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Parsing asks what it costs to read what a response says about limits. The
-// peers read Retry-After, and nothing else, of 429 and 503.
+// peers read Retry-After of 429 and 503, and nothing else; of that they are asked.
 var Parsing = Group{"Parsing", []Question{
 	parsing("no limit among 8 fields", 200, Header8()),
 	parsing("429 with Retry-After", 429, with("Retry-After", "30")),
@@ -28,7 +28,7 @@ func parsing(name string, status int, h http.Header) Question {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	resp := &http.Response{StatusCode: status, Header: h}
 	attempt := answered{response: resp}
-	return Question{Name: name, Base: "map range", Sides: []Side{
+	sides := []Side{
 		always("map range", serial(func() {
 			n := 0
 			for name := range h {
@@ -37,17 +37,20 @@ func parsing(name string, status int, h http.Header) Question {
 			runtime.KeepAlive(n)
 		})),
 		always("polite", serial(func() { runtime.KeepAlive(headerparse.Parse(status, h, now).Status) })),
-		always("strconv of Retry-After", serial(func() {
-			if status == 429 || status == 503 {
+	}
+	if status == http.StatusTooManyRequests {
+		sides = append(sides,
+			always("strconv of Retry-After", serial(func() {
 				n, _ := strconv.Atoi(h.Get("Retry-After"))
 				runtime.KeepAlive(n)
-			}
-		})),
-		always("go-retryablehttp DefaultBackoff", serial(func() {
-			runtime.KeepAlive(retryablehttp.DefaultBackoff(1, 2, 1, resp))
-		})),
-		always("failsafe-go DelayFunc", serial(func() { runtime.KeepAlive(failsafehttp.DelayFunc(attempt)) })),
-	}}
+			})),
+			always("go-retryablehttp DefaultBackoff", serial(func() {
+				runtime.KeepAlive(retryablehttp.DefaultBackoff(1, 2, 1, resp))
+			})),
+			always("failsafe-go DelayFunc", serial(func() { runtime.KeepAlive(failsafehttp.DelayFunc(attempt)) })),
+		)
+	}
+	return Question{Name: name, Base: "map range", Sides: sides}
 }
 
 // answered is the part of an attempt that DelayFunc looks at.
