@@ -1,6 +1,12 @@
 package provider
 
-import "time"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/politehttp/polite/limiter"
+)
 
 // The limits of an account and of one sender number, in messages a second and
 // messages at once. An attempt that is refused takes nothing.
@@ -17,51 +23,20 @@ type Refusal struct {
 
 // limits are two token buckets, taken from together or not at all.
 type limits struct {
-	account bucket
-	senders map[string]*bucket // as many as the list has senders
+	account, sender *limiter.Limit
+	spent           limiter.Memory
 }
 
-func newLimits() *limits {
-	return &limits{account: bucket{rate: AccountRate, burst: AccountBurst}, senders: map[string]*bucket{}}
+func newLimits() (*limits, error) {
+	account, err := limiter.TokenBucket("account", limiter.Per(AccountRate, time.Second), AccountBurst)
+	sender, err2 := limiter.TokenBucket("sender", limiter.Per(SenderRate, time.Second), SenderBurst)
+	return &limits{account: account, sender: sender}, errors.Join(err, err2)
 }
 
-func (l *limits) take(sender string, now time.Time) *Refusal {
-	s := l.senders[sender]
-	if s == nil {
-		s = &bucket{rate: SenderRate, burst: SenderBurst}
-		l.senders[sender] = s
+func (l *limits) take(ctx context.Context, sender string) (*Refusal, error) {
+	d, err := l.spent.Take(ctx, l.account.Charge("the only one", 1), l.sender.Charge(sender, 1))
+	if err != nil || d.Allowed {
+		return nil, err
 	}
-	account, one := l.account.wait(now), s.wait(now)
-	switch {
-	case account == 0 && one == 0:
-		l.account.left--
-		s.left--
-		return nil
-	case account > one:
-		return &Refusal{Limit: "account", Wait: account}
-	default:
-		return &Refusal{Limit: "sender", Wait: one}
-	}
-}
-
-// bucket starts full and fills with the time.
-type bucket struct {
-	rate, burst float64
-	left        float64
-	at          time.Time // when left was true; zero: never used
-}
-
-// wait brings the bucket to now and says how long until it holds one token.
-func (b *bucket) wait(now time.Time) time.Duration {
-	switch {
-	case b.at.IsZero():
-		b.left, b.at = b.burst, now
-	case now.After(b.at):
-		b.left = min(b.burst, b.left+b.rate*now.Sub(b.at).Seconds())
-		b.at = now
-	}
-	if b.left >= 1 {
-		return 0
-	}
-	return time.Duration((1 - b.left) / b.rate * float64(time.Second))
+	return &Refusal{Limit: d.By.Name(), Wait: d.RetryAfter}, nil
 }

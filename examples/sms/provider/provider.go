@@ -19,10 +19,11 @@
 // What it delivered stands in a ledger, which is appended to and synced before
 // the answer, with the id from the message: a message that was processed twice
 // stands there twice. All of its state is in its directory, so it may stop and
-// be started again.
+// be started again; only the limits begin anew.
 package provider
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,9 +61,9 @@ type Provider struct {
 	keys     keys
 	ledger   *journal.Journal
 	attempts *journal.Journal
+	limits   *limits
 
 	mu        sync.Mutex
-	limits    *limits
 	admitted  int // attempts that were not refused
 	processed int // messages
 }
@@ -70,8 +71,11 @@ type Provider struct {
 // Open makes a provider with its state in dir, which goes on where the last one
 // stopped. The seed decides what fails.
 func Open(dir string, seed uint64) (*Provider, error) {
-	p := &Provider{faults: faults{seed}, keys: keys{all: map[string]entry{}}, limits: newLimits()}
-	var err error
+	limits, err := newLimits()
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{faults: faults{seed}, keys: keys{all: map[string]entry{}}, limits: limits}
 	p.ledger, err = journal.Open(filepath.Join(dir, ledgerFile), true, func(d Delivery) {
 		p.processed++
 		if d.Key != "" {
@@ -109,8 +113,10 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	refused, fails := p.admit(m.From)
+	refused, fails, err := p.admit(r.Context(), m.From)
 	switch {
+	case err != nil:
+		problem(w, http.StatusInternalServerError, err.Error())
 	case refused != nil:
 		p.record(w, Attempt{From: m.From, Status: http.StatusTooManyRequests, Limit: refused.Limit}, func() { refuse(w, refused) })
 	case fails:
@@ -123,14 +129,14 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admit takes from the limits and decides on the attempt's fate.
-func (p *Provider) admit(sender string) (refused *Refusal, fails bool) {
+func (p *Provider) admit(ctx context.Context, sender string) (refused *Refusal, fails bool, err error) {
+	if refused, err = p.limits.take(ctx, sender); refused != nil || err != nil {
+		return refused, false, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if refused = p.limits.take(sender, time.Now()); refused != nil {
-		return refused, false
-	}
 	p.admitted++
-	return nil, p.faults.fails(p.admitted - 1)
+	return nil, p.faults.fails(p.admitted - 1), nil
 }
 
 func (p *Provider) deliver(w http.ResponseWriter, m Message, key string) {
