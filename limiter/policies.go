@@ -123,9 +123,9 @@ func tellLimits(limits []*Limit) []toldLimit {
 
 // words says in a few words what a limit allows.
 func (l *Limit) words() string {
-	quota := strconv.FormatInt(l.Quota(), 10)
+	quota := grouped(l.Quota())
 	rate := l.Rate()
-	pace := strconv.FormatInt(rate.Count, 10) + " per " + span(rate.Per)
+	pace := grouped(rate.Count) + " per " + span(rate.Per)
 	switch l.Kind() {
 	case "token_bucket", "leaky_meter":
 		return pace + ", up to " + quota + " at once"
@@ -140,6 +140,15 @@ func (l *Limit) words() string {
 		return quota + " per " + period.word() + " (" + zone.String() + ")"
 	}
 	return quota + " per " + span(l.Window())
+}
+
+// grouped writes a number as 1,000,000.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 func (p Period) word() string {

@@ -19,7 +19,7 @@ func (t toldPolicies) page(url string) []byte {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>`).text(t.Title).raw("</title>\n<style>" + pageStyle + "</style>\n</head>\n<body>\n<main>\n<header>\n<h1>").text(t.Title).raw("</h1>\n")
-	p.raw("<p class=\"lead\">Every answer says what is left and, when nothing is, when to come back. A client that listens is never refused twice for the same reason.</p>\n</header>\n")
+	p.raw("<p class=\"lead\">Every answer says what is left and, when nothing is, when to come back. A client that listens is seldom refused.</p>\n</header>\n")
 
 	p.raw("<h2>What is allowed</h2>\n")
 	for _, r := range t.Rules {
@@ -131,7 +131,7 @@ RateLimit: "reads";r=87;t=42</code></pre>
 <p>A request that does not fit is answered <code>429 Too Many Requests</code>:</p>
 <pre><code>Retry-After: 3
 Content-Type: application/problem+json</code></pre>
-<p>Wait as many seconds as <code>Retry-After</code> says, and add a little chance if there are many of you. The body says in words which limit it was. Without <code>Retry-After</code> the request is too large for the limit, and waiting does not help.</p>
+<p>Wait as many seconds as <code>Retry-After</code> says, and a random bit more if there are many of you. The body says in words which limit it was. Without <code>Retry-After</code> the request is too large for the limit, and waiting does not help.</p>
 `
 
 const pageStyle = `
