@@ -187,16 +187,28 @@ func (l *Limit) Calendar() (Period, *time.Location) { return l.period, l.zone }
 
 // Replacing returns l as the successor of old, whose numbers have changed: units
 // in use under old stay in use, as far as they fit. Use what it returns in place
-// of both. Only a Memory needs it; elsewhere the name tells.
+// of both. A Memory goes back 16 limits of other rates, windows or rules to find
+// what a key has in use, and any number of other quotas. Stores elsewhere know
+// limits by name, and need it not.
 func (l *Limit) Replacing(old *Limit) *Limit {
 	n := *l
-	if old == nil || old.id == l.id {
-		return &n
-	}
-	if n.rule.Same(old.rule) {
+	switch {
+	case old == nil || old.id == l.id:
+	case l.rule.Reads(old.rule):
 		n.id, n.old = old.id, old.old
-	} else {
-		n.old = old
+	default:
+		n.old = old.recent(maxReplaced)
 	}
 	return &n
+}
+
+// recent returns l with so few of the limits before it that there are n in all,
+// or else a process that changes a limit for years would keep them all.
+func (l *Limit) recent(n int) *Limit {
+	if l == nil || n == 0 {
+		return nil
+	}
+	c := *l
+	c.old = l.old.recent(n - 1)
+	return &c
 }

@@ -75,12 +75,10 @@ func gcd(a, b int64) int64 {
 
 func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 	b := &r.bucket
+	s = b.within(s, now)
 	at := s
 	if at.A <= now {
 		at = State{A: now}
-	} else if ahead := at.A - now; ahead > b.span || ahead == b.span && at.B < b.over {
-		at = State{now + b.span, b.over}
-		s = at
 	}
 	ask := max(cost, 1)
 	if ask > r.quota {
@@ -106,6 +104,15 @@ func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 	}
 	v.Remaining = r.left(at, now)
 	return next, v
+}
+
+// within returns s, but not above full, as it may be when the clock has stepped
+// back, or the bucket was larger.
+func (b *bucket) within(s State, now int64) State {
+	if ahead := s.A - now; ahead > b.span || ahead == b.span && s.B < b.over {
+		return State{now + b.span, b.over}
+	}
+	return s
 }
 
 // add puts cost units, at most a full bucket, on top of at.
@@ -134,6 +141,7 @@ func (r *Rule) refundBucket(s State, now, cost int64) State {
 	if cost >= r.quota {
 		return State{}
 	}
+	s = b.within(s, now)
 	s.A -= cost * b.step
 	s.B += cost * b.rest
 	if s.B >= b.count {

@@ -16,10 +16,10 @@ func (r *Rule) Carry(old *Rule, s State, h *History, now int64) (State, *History
 		h = &History{}
 		r.Charge(h, now, min(old.Used(s, nil, now), r.quota))
 		return State{}, h
+	case r.Reads(old):
+		return s, nil
 	case r.kind <= LeakyQueue && old.kind <= LeakyQueue:
 		return r.carryBucket(old, s, now), nil
-	case r.kind == old.kind && r.window == old.window && r.align == old.align && r.calendar.same(old.calendar):
-		return s, nil // counts, which may be above a quota that is smaller now
 	}
 	return r.start(old.Used(s, nil, now), now), nil
 }
@@ -82,11 +82,16 @@ func (r *Rule) carryHistory(old *Rule, h *History, now int64) *History {
 	return n
 }
 
-// Same reports whether r and o are the same rule with the same numbers: what
-// one remembers the other can read.
-func (r *Rule) Same(o *Rule) bool {
-	return r.kind == o.kind && r.align == o.align && r.quota == o.quota &&
-		r.bucket == o.bucket && r.window == o.window && r.cells == o.cells && r.calendar.same(o.calendar)
+// Reads reports whether r understands what o remembers as it is. Between such
+// rules only the quota of a State differs, and units may be in use beyond it.
+func (r *Rule) Reads(o *Rule) bool {
+	switch {
+	case r.kind <= LeakyQueue && o.kind <= LeakyQueue:
+		return r.bucket.count == o.bucket.count && r.bucket.unit == o.bucket.unit
+	case r.Long() && r.quota != o.quota: // which bounds the memory of a History
+		return false
+	}
+	return r.kind == o.kind && r.align == o.align && r.window == o.window && r.cells == o.cells && r.calendar.same(o.calendar)
 }
 
 func (c *calendar) same(o *calendar) bool {

@@ -116,26 +116,52 @@ func TestCarryHistory(t *testing.T) {
 	}())
 }
 
-func TestSame(t *testing.T) {
-	rules := func() []*Rule {
-		return append(everyRule(t),
-			made(NewBucket(TokenBucket, 7, 11*second, 11)),
-			made(NewBucket(TokenBucket, 7, 12*second, 10)),
-			made(NewFixedWindow(11, 7*second, ToClock)),
-			made(NewFixedWindow(10, 8*second, ToClock)),
-			made(NewFixedWindow(10, 7*second, ToClockPerKey)),
-			made(NewSlidingBuckets(10, 12*second, 3)),
-			made(NewCalendar(10, true, newYork(t))),
-			made(NewCalendar(10, false, time.UTC)),
-			made(NewCalendar(10, false, time.FixedZone("here", 3600))),
-			made(NewCalendar(10, false, time.FixedZone("here", 7200))),
-		)
-	}
-	for i, a := range rules() {
-		for j, b := range rules() {
-			assert.Equal(t, i == j, a.Same(b), "%d %d", i, j)
+func TestReads(t *testing.T) {
+	// Each rule reads its own and no other's, whatever the quota.
+	of := func(quota int64) []*Rule {
+		return []*Rule{
+			made(NewBucket(TokenBucket, 7, 11*second, quota)),
+			made(NewBucket(TokenBucket, 7, 12*second, quota)),
+			made(NewBucket(LeakyMeter, 8, 11*second, quota)),
+			made(NewFixedWindow(quota, 7*second, ToClock)),
+			made(NewFixedWindow(quota, 8*second, ToClock)),
+			made(NewFixedWindow(quota, 7*second, ToFirst)),
+			made(NewFixedWindow(quota, 7*second, ToClockPerKey)),
+			made(NewSlidingCounter(quota, 7*second)),
+			made(NewCalendar(quota, false, newYork(t))),
+			made(NewCalendar(quota, true, newYork(t))),
+			made(NewCalendar(quota, false, time.UTC)),
+			made(NewCalendar(quota, false, time.FixedZone("here", 3600))),
+			made(NewCalendar(quota, false, time.FixedZone("here", 7200))),
+			made(NewSlidingLog(quota, 7*second)),
+			made(NewSlidingBuckets(quota, 12*second, 3)),
+			made(NewSlidingBuckets(quota, 12*second, 4)),
 		}
 	}
-	a, b := made(NewBucket(TokenBucket, 10, second, 5)), made(NewBucket(TokenBucket, 600, minute, 5))
-	assert.True(t, a.Same(b), "one rate, written in two ways")
+	for i, a := range of(10) {
+		for j, b := range of(10) {
+			assert.Equal(t, i == j, a.Reads(b), "%d %d", i, j)
+		}
+		for j, b := range of(5) {
+			assert.Equal(t, i == j && !a.Long(), a.Reads(b), "%d %d", i, j)
+			if a.Reads(b) { // more in use than the new quota
+				k := keep(a)
+				k.take(today, 10)
+				k.rule = b
+				v := k.take(today, 1)
+				assert.Zero(t, v.Remaining)
+				assert.Positive(t, v.Retry)
+				if a.kind <= LeakyQueue {
+					assert.LessOrEqual(t, v.Reset, b.memory())
+				}
+				k.refund(today, 1)
+				k.take(today, 0)
+				k.refund(today, 9)
+				assert.True(t, k.take(today, 5).Allowed())
+			}
+		}
+	}
+	bucket := made(NewBucket(TokenBucket, 10, second, 5))
+	assert.True(t, bucket.Reads(made(NewBucket(TokenBucket, 600, minute, 5))), "one rate, written in two ways")
+	assert.True(t, bucket.Reads(made(NewBucket(LeakyQueue, 10, second, 5))), "a meter with a Delay")
 }
