@@ -251,7 +251,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 	default:
 		why = spent
 	}
-	if why != none {
+	if why != notRefused {
 		g.tell(r, b, &d, refused)
 		g.refuse(w, r, b, &d, why)
 		return false

@@ -10,13 +10,13 @@ import (
 // back and d becomes a refusal.
 func (g *guard) hold(ctx context.Context, b *bill, d *Decision) refusal {
 	why := g.mayWait(ctx, d)
-	if why == none {
+	if why == notRefused {
 		defer g.held.Add(-1)
 		timer := time.NewTimer(d.Delay)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return none
+			return notRefused
 		case <-ctx.Done():
 			why = hungUp
 		}
@@ -56,5 +56,5 @@ func (g *guard) mayWait(ctx context.Context, d *Decision) refusal {
 		return tooManyHeld
 	}
 	d.RetryAfter = d.Delay // if it hangs up
-	return none
+	return notRefused
 }

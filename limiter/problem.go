@@ -11,7 +11,7 @@ import (
 type refusal uint8
 
 const (
-	none         refusal = iota
+	notRefused   refusal = iota
 	spent                // a limit has not enough left
 	tooCostly            // and never will have
 	queueTooLong         // the wait in a LeakyQueue would be too long
