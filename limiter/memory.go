@@ -66,24 +66,29 @@ const (
 // A single charge allocates nothing; for several see [Memory.TakeInto].
 func (m *Memory) Take(ctx context.Context, charges ...Charge) (d Decision, err error) {
 	if len(charges) == 1 {
-		err = m.single(ctx, &charges[0], &d)
+		err = m.single(ctx, charges, &d)
 		return d, err
 	}
-	err = m.stack(ctx, make([]Decision, len(charges)), charges, &d)
+	each := make([]Decision, len(charges))
+	if err = m.stack(ctx, each, charges, &d); err == nil {
+		d.Each = each
+	}
 	return d, err
 }
 
-// TakeInto is Take with each for the decision's Each, if its capacity suffices.
-// Then up to eight charges allocate nothing.
+// TakeInto is Take with each for the decision's Each: if its capacity suffices,
+// nothing is allocated.
 func (m *Memory) TakeInto(ctx context.Context, each []Decision, charges ...Charge) (d Decision, err error) {
 	if len(charges) == 1 {
-		err = m.single(ctx, &charges[0], &d)
+		err = m.single(ctx, charges, &d)
 		return d, err
 	}
 	if cap(each) < len(charges) {
 		each = make([]Decision, len(charges))
 	}
-	err = m.stack(ctx, each[:len(charges)], charges, &d)
+	if err = m.stack(ctx, each[:len(charges)], charges, &d); err == nil {
+		d.Each = each[:len(charges)]
+	}
 	return d, err
 }
 

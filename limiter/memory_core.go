@@ -61,9 +61,13 @@ func newCore(maxKeys, maxHistory int64) *core {
 // shardOf returns the number of an identity's shard.
 func (c *core) shardOf(id ident) int { return int(id.hi >> (64 - c.bits)) }
 
-// now is the time by both clocks.
-func (c *core) now() times {
-	steady := c.clock.steady()
+// wall is a steady instant as a limit that goes by the wall clock counts it.
+func (c *core) wall(charge *Charge, steady int64) int64 {
+	return c.clock.wall(steady) + charge.Limit.rule.Shift(charge.Key)
+}
+
+// times is a steady instant by both clocks.
+func (c *core) times(steady int64) times {
 	return times{steady, c.clock.wall(steady)}
 }
 
@@ -151,23 +155,21 @@ const longOverhead = 96
 
 // refund gives back what one charge took, where it would be charged now.
 func (c *core) refund(charge *Charge) {
-	now := c.now()
-	s := c.seat(charge, now)
-	sh := &c.shards[s.shard]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if !s.find(sh) && !c.carry(&s, sh, charge.Key, now) {
+	steady := c.clock.steady()
+	var s seat
+	s.take(c, charge, c.hash.of(charge.Limit, charge.Key), steady)
+	s.shard.mu.Lock()
+	defer s.shard.mu.Unlock()
+	if !s.find() && !s.carry(c, charge.Key, c.times(steady)) {
 		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
 	}
-	if !s.find(sh) {
+	if !s.find() {
 		return
 	}
 	r := s.limit.rule
-	if s.long != nil {
-		r.Return(&s.long.history, s.at, s.cost)
-		s.long.fresh = r.FreshAt(&s.long.history)
-		sh.note(s.id, s.long.fresh)
+	if s.slot == inHistory {
+		s.shard.shorten(s.id, r, s.at, s.cost)
 		return
 	}
-	sh.keep(s.slot, r.Refund(sh.slots[s.slot].state, s.at, s.cost))
+	s.shard.keep(int(s.slot), r.Refund(s.shard.slots[s.slot].state, s.at, s.cost))
 }

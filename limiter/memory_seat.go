@@ -1,81 +1,122 @@
 package limiter
 
-import "github.com/politehttp/polite/internal/rule"
+import (
+	"time"
+
+	"github.com/politehttp/polite/internal/rule"
+)
 
 // seat is where a charge of a stack is made: the entry that its key has, or is
 // to get, or shares with others.
 type seat struct {
 	limit *Limit
+	shard *shard
 	id    ident
-	shard int
 	at    int64 // the time as the limit's rule counts it
 	cost  int64 // of all charges to this entry
-	first int   // the seat that stands for all charges to this entry
 
-	slot  int        // where the entry is, or noSlot
-	state rule.State // what it is to hold
-	long  *long      // where the entry is if the rule keeps a history, or nil
-
-	room bool // a new entry has been given room
-	full bool // the key has found none, and shares an overflow entry
-	none bool // which does not exist and has found none either
+	state  rule.State // what a slot is to hold
+	slot   int32      // where the entry is, inHistory or noSlot
+	number int32      // of the shard
+	first  int32      // the seat that stands for this one, or itself
+	next   int32      // in the list, or none
+	room   bool       // a new entry has been given room
+	packed bool       // the key has found none, not even in an overflow entry
 }
 
-func (c *core) seat(charge *Charge, now times) seat {
-	id := c.hash.of(charge.Limit, charge.Key)
-	return seat{
-		limit: charge.Limit,
-		id:    id,
-		shard: c.shardOf(id),
-		at:    now[id.clock()] + charge.Limit.rule.Shift(charge.Key),
-		cost:  charge.Cost,
-		slot:  noSlot,
+// take seats a charge.
+func (s *seat) take(c *core, charge *Charge, id ident, steady int64) {
+	n := c.shardOf(id)
+	s.limit = charge.Limit
+	s.shard = &c.shards[n]
+	s.id = id
+	s.at = steady
+	s.cost = charge.Cost
+	s.number = int32(n)
+	if id.clock() == wallClock {
+		s.at = c.wall(charge, steady)
 	}
 }
 
 // find looks for the entry. It reports false if there is none.
-func (s *seat) find(sh *shard) bool {
-	if s.limit.rule.Long() {
-		s.long = sh.longs[s.id]
-		return s.long != nil
+func (s *seat) find() bool {
+	if !s.limit.rule.Long() {
+		s.slot = int32(s.shard.find(s.id))
+	} else if s.slot = inHistory; s.shard.longs[s.id] == nil {
+		s.slot = noSlot
 	}
-	s.slot = sh.find(s.id)
 	return s.slot != noSlot
 }
 
-// sit finds the entry of every seat, or room for one. To make room for one may
-// move the others' entries, or remove them if they are spent.
-func (c *core) sit(seats []seat, charges []Charge, now times) {
+// ask puts the decision on cost units into d, and into the seat what a slot
+// would hold.
+func (s *seat) ask(d *Decision, cost int64) bool {
+	r := s.limit.rule
+	var v rule.Verdict
+	switch {
+	case s.packed:
+		v = rule.Verdict{Retry: whenPacked, Reset: whenPacked}
+	case r.Long():
+		var h *rule.History
+		if e := s.shard.longs[s.id]; e != nil {
+			h = &e.history
+		}
+		v = r.Ask(h, s.at, cost)
+	default:
+		var state rule.State
+		if s.slot >= 0 {
+			state = s.shard.slots[s.slot].state
+		}
+		s.state, v = r.Take(state, s.at, cost)
+	}
+	d.set(s.limit, v)
+	d.Degraded, d.Each = nil, nil
+	return d.Allowed
+}
+
+// whenPacked is when a key may come again that has not even found an overflow
+// entry.
+const whenPacked = int64(time.Second)
+
+// sit finds the entry of every seat, or room for one. To make room may move the
+// others' entries, or remove them if they are spent.
+func (st *stack) sit(charges []Charge, now times) {
 	for moved := true; moved; {
 		moved = false
-		for i := range seats {
-			s := &seats[i]
-			if s.first != i || s.room || s.none || s.find(&c.shards[s.shard]) {
+		for i := st.head; i != none; i = st.seats[i].next {
+			s := &st.seats[i]
+			if s.room || s.packed || s.find() {
 				continue
 			}
-			c.settle(s, charges[i].Key, now)
-			merge(seats[:i+1]) // keys may share an overflow entry
 			moved = true
+			if s.settle(st.core, charges[i].Key, now) {
+				continue
+			}
+			st.full = true
+			s.id = st.core.hash.shared(s.limit, s.id.hi, st.core.bits)
+			s.shard.shared++
+			st.unlist(i)
+			if st.list(i) {
+				continue // another key of the stack shares it too
+			}
+			if !s.find() {
+				s.room = st.core.take(s)
+				s.packed = !s.room
+			}
 		}
 	}
 }
 
-// settle finds room for a key that has no entry.
-func (c *core) settle(s *seat, key string, now times) {
-	sh := &c.shards[s.shard]
-	if c.carry(s, sh, key, now) {
-		return
+// settle finds an entry, or room for one, of the key's own.
+func (s *seat) settle(c *core, key string, now times) bool {
+	if s.carry(c, key, now) {
+		return true
 	}
-	if s.room = c.own(s, sh, now); s.room {
-		return
-	}
-	s.full = true
-	s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
-	sh.shared++
-	if !s.find(sh) {
+	s.room = c.take(s) || s.shard.evict(s.id, now, &c.rooms) && c.take(s)
+	if !s.room && c.sweep(s.shard, now) > 0 {
 		s.room = c.take(s)
-		s.none = !s.room
 	}
+	return s.room
 }
 
 // take takes room for an entry, and for its history if it has one.
@@ -96,69 +137,4 @@ func (c *core) give(s *seat) {
 	if s.limit.rule.Long() {
 		c.rooms.histories(s.id).give(roomFor(s.limit.rule))
 	}
-}
-
-// own finds room for an entry of the key's own. At the bound that is where a
-// spent entry was: on the way to its place, or if a sweep is paid for anywhere
-// in its shard.
-func (c *core) own(s *seat, sh *shard, now times) bool {
-	if c.take(s) {
-		return true
-	}
-	if len(sh.slots) > 0 {
-		i := sh.spot(s.id, now)
-		if e := &sh.slots[i]; !e.id.empty() {
-			c.rooms.entries(e.id).give(1)
-			if e.id.overflow() {
-				sh.spare--
-			}
-			sh.remove(i)
-			if c.take(s) {
-				return true
-			}
-		}
-	}
-	c.sweep(sh, now)
-	return c.take(s)
-}
-
-// carry brings what a key has in use under the limit that this one replaces.
-func (c *core) carry(s *seat, sh *shard, key string, now times) bool {
-	steps := 0
-	for old := s.limit.old; old != nil && steps < maxReplaced; old = old.old {
-		steps++
-		id := c.hash.as(old, s.id, s.limit)
-		at := now[id.clock()] + old.rule.Shift(key)
-		state, history, ok := sh.lift(id, old.rule, at, &c.rooms)
-		if !ok {
-			continue
-		}
-		state, history = convert(s.limit.rule, s.at, old.rule, at, state, history)
-		if s.limit.rule.Long() {
-			c.rooms.history.taken.Add(roomFor(s.limit.rule)) // be it full: the key is in use
-			sh.enter(s.id, s.limit.rule, history)
-		} else {
-			sh.put(slot{s.id, state}, now, &c.rooms)
-		}
-		return true
-	}
-	return false
-}
-
-// maxReplaced is how many limits back a key's use is looked for.
-const maxReplaced = 16
-
-// convert expresses under rule r what a key has in use under another.
-func convert(r *rule.Rule, at int64, old *rule.Rule, oldAt int64, state rule.State, h *rule.History) (rule.State, *rule.History) {
-	if at == oldAt {
-		return r.Carry(old, state, h, at)
-	}
-	used := min(old.Used(state, h, oldAt), r.Quota()) // the times differ, so they mean nothing to r
-	if r.Long() {
-		h = &rule.History{}
-		r.Charge(h, at, used)
-		return rule.State{}, h
-	}
-	state, _ = r.Take(rule.State{}, at, used)
-	return state, nil
 }

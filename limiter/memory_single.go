@@ -9,24 +9,25 @@ import (
 
 // single decides on one charge. A key that has an entry of two words takes the
 // short way; any other is a stack of one.
-func (m *Memory) single(ctx context.Context, charge *Charge, d *Decision) error {
+func (m *Memory) single(ctx context.Context, charges []Charge, d *Decision) error {
+	charge := &charges[0]
 	l := charge.Limit
 	if ctx.Err() != nil || l == nil || l.rule == nil || charge.Cost < 0 || l.rule.Long() {
-		return m.other(ctx, charge, d)
+		return m.other(ctx, charges, d)
 	}
 	c := m.start()
 	id := c.hash.of(l, charge.Key)
 	steady := c.clock.steady()
 	at := steady
 	if id.clock() == wallClock {
-		at = c.clock.wall(steady) + l.rule.Shift(charge.Key)
+		at = c.wall(charge, steady)
 	}
 	s := &c.shards[c.shardOf(id)]
 	s.mu.Lock()
 	i := s.find(id)
 	if i == noSlot {
 		s.mu.Unlock()
-		return m.other(ctx, charge, d)
+		return m.other(ctx, charges, d)
 	}
 	state := &s.slots[i].state
 	next, v := l.rule.Take(*state, at, charge.Cost)
@@ -43,17 +44,15 @@ func (m *Memory) single(ctx context.Context, charge *Charge, d *Decision) error 
 	s.mu.Unlock()
 	d.set(l, v)
 	if due {
-		c.visit(times{steady, c.clock.wall(steady)}, credit)
+		c.visit(c.times(steady), credit)
 	}
 	return nil
 }
 
 // other decides on one charge the long way.
-func (m *Memory) other(ctx context.Context, charge *Charge, d *Decision) error {
+func (m *Memory) other(ctx context.Context, charges []Charge, d *Decision) error {
 	var each [1]Decision
-	err := m.stack(ctx, each[:], []Charge{*charge}, d)
-	d.Each = nil
-	return err
+	return m.stack(ctx, each[:], charges, d)
 }
 
 // set makes d the decision of one limit.

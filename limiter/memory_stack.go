@@ -2,23 +2,41 @@ package limiter
 
 import (
 	"context"
+	"hash/maphash"
 	"math"
 	"math/bits"
+	"sync"
 	"time"
 
 	"github.com/politehttp/polite/internal/rule"
 )
 
-// maxSeats is how many charges a stack may have before it allocates.
-const maxSeats = 8
+// stack is several charges that are decided on at one instant: the shards
+// concerned are locked, every limit is asked, and only if all admit is any
+// charged.
+//
+// Its seats are listed in the order of their shards, in which they are locked, so
+// that no two stacks wait for each other. Charges to one entry have one seat in
+// the list.
+type stack struct {
+	core  *core
+	seats []seat
+	head  int32 // of the list; its end is none
+	full  bool  // a key has found no room
+}
 
-// stack decides on several charges at one instant: it locks the shards
-// concerned, asks every limit, and only if all admit charges any. each has the
-// length of charges.
+const none = -1
+
+// maxSeats is how many charges need no seats from the pool.
+const maxSeats = 4
+
+var seatPool = sync.Pool{New: func() any { return new([]seat) }}
+
+// stack decides on charges; each is as long, and not yet that of d.
 func (m *Memory) stack(ctx context.Context, each []Decision, charges []Charge, d *Decision) error {
 	for i := range charges {
-		if err := check(charges, i); err != nil {
-			return err
+		if c := &charges[i]; c.Limit == nil || c.Limit.rule == nil || c.Cost < 0 {
+			return check(charges, i)
 		}
 	}
 	if err := ctx.Err(); err != nil {
@@ -28,182 +46,194 @@ func (m *Memory) stack(ctx context.Context, each []Decision, charges []Charge, d
 		d.Allowed = true
 		return nil
 	}
-	c := m.start()
-	now := c.now()
-	var few [maxSeats]seat
-	seats := few[:0]
-	if len(charges) > maxSeats {
-		seats = make([]seat, 0, len(charges))
+	if len(charges) <= maxSeats {
+		var few [maxSeats]seat
+		st := stack{core: m.start(), seats: few[:len(charges)]}
+		st.decide(each, charges, d)
+		return nil
 	}
-	for i := range charges {
-		seats = append(seats, c.seat(&charges[i], now))
-		merge(seats)
+	many := seatPool.Get().(*[]seat)
+	if cap(*many) < len(charges) {
+		*many = make([]seat, len(charges))
 	}
-
-	c.lock(seats)
-	c.sit(seats, charges, now)
-	allowed := true
-	for i := range seats {
-		if seats[i].first == i && !c.ask(&seats[i], &each[i], seats[i].cost) {
-			allowed = false
-		}
-	}
-	if allowed {
-		c.charge(seats, now)
-	} else {
-		c.decline(seats, each)
-	}
-	due := c.due(now[0])
-	full, credit := c.unlock(seats, due)
-
-	if due || full {
-		c.visit(now, credit)
-	}
-	for i := range seats {
-		root := i
-		for seats[root].first != root {
-			root = seats[root].first
-		}
-		if root != i {
-			each[i] = each[root]
-		}
-	}
-	d.join(each, allowed)
+	st := stack{core: m.start(), seats: (*many)[:len(charges)]}
+	st.decide(each, charges, d)
+	clear(st.seats) // holds limits
+	seatPool.Put(many)
 	return nil
 }
 
-// merge adds the cost of the last seat to the first seat of the same entry,
-// which stands for both.
-func merge(seats []seat) {
-	last := len(seats) - 1
-	s := &seats[last]
-	s.first = last
-	for i := range seats[:last] {
-		if f := &seats[i]; f.id == s.id && f.first == i {
-			s.first = i
-			if f.cost > math.MaxInt64-s.cost {
-				f.cost = math.MaxInt64 // which no limit admits
-			} else {
-				f.cost += s.cost
+func (st *stack) decide(each []Decision, charges []Charge, d *Decision) {
+	c, seats := st.core, st.seats
+	steady := c.clock.steady()
+	st.head = none
+	merged := false
+	var hi, lo uint64
+	for i := range seats {
+		s := &seats[i]
+		if i == 0 || charges[i].Key != charges[i-1].Key {
+			hi, lo = maphash.String(c.hash.a, charges[i].Key), maphash.String(c.hash.b, charges[i].Key)
+		}
+		s.take(c, &charges[i], mix(hi, lo, charges[i].Limit), steady)
+		merged = st.list(int32(i)) || merged
+	}
+	for i, last := st.head, int32(none); i != none; i = seats[i].next {
+		if s := &seats[i]; s.number != last {
+			s.shard.mu.Lock()
+			last = s.number
+		}
+	}
+
+	allowed, found := true, true
+	for i := st.head; i != none; i = seats[i].next {
+		if s := &seats[i]; !s.find() {
+			found = false
+			break
+		} else if !s.ask(&each[i], s.cost) {
+			allowed = false
+		}
+	}
+	if !found {
+		st.sit(charges, c.times(steady))
+		merged = true
+		allowed = true
+		for i := st.head; i != none; i = seats[i].next {
+			if s := &seats[i]; !s.ask(&each[i], s.cost) {
+				allowed = false
 			}
-			return
 		}
 	}
-}
-
-// lock locks the shards of all seats in the order of their numbers, so that no
-// two stacks wait for each other.
-func (c *core) lock(seats []seat) {
-	for shard := next(seats, -1); shard >= 0; shard = next(seats, shard) {
-		c.shards[shard].mu.Lock()
+	if allowed {
+		st.charge(steady)
+	} else {
+		st.decline(each)
 	}
-}
 
-// next returns the least of the seats' shards beyond one, or -1.
-func next(seats []seat, shard int) int {
-	least := -1
-	for i := range seats {
-		if n := seats[i].shard; n > shard && (least < 0 || n < least) {
-			least = n
-		}
-	}
-	return least
-}
-
-// unlock pays for the decision. It returns whether a key has found no room, and
-// what the caller has to spend elsewhere if it is to.
-func (c *core) unlock(seats []seat, due bool) (full bool, credit int64) {
-	for i := range seats {
+	due := c.due(steady) || st.full
+	credit := int64(0)
+	for i, last := st.head, int32(none); i != none; i = seats[i].next {
 		s := &seats[i]
-		full = full || s.full
-		if s.room {
-			c.give(s) // it was not needed
+		if s.number == last {
+			continue
 		}
-		c.shards[s.shard].credit += payment
+		last = s.number
+		s.shard.credit += payment
+		if due {
+			credit += s.shard.credit
+			s.shard.credit = 0
+		}
+		s.shard.mu.Unlock()
 	}
-	if due || full {
-		sh := &c.shards[seats[0].shard]
-		credit, sh.credit = sh.credit, 0
+	if due {
+		c.visit(c.times(steady), credit)
 	}
-	for shard := next(seats, -1); shard >= 0; shard = next(seats, shard) {
-		c.shards[shard].mu.Unlock()
+	if merged {
+		st.share(each)
 	}
-	return full, credit
+	d.join(each, allowed)
 }
 
-// ask puts the decision on cost units into d, and into the seat what its entry
-// would hold.
-func (c *core) ask(s *seat, d *Decision, cost int64) bool {
-	r := s.limit.rule
-	v := rule.Verdict{Retry: noEntry, Reset: noEntry}
-	switch {
-	case s.none:
-	case r.Long():
-		var h *rule.History
-		if s.long != nil {
-			h = &s.long.history
+// share gives every charge the decision on the seat that stands for it, and
+// gives back room that was not needed.
+func (st *stack) share(each []Decision) {
+	for i := range st.seats {
+		root := int32(i)
+		for st.seats[root].first != root {
+			root = st.seats[root].first
 		}
-		v = r.Ask(h, s.at, cost)
-	default:
-		s.state = rule.State{}
-		if s.slot != noSlot {
-			s.state = c.shards[s.shard].slots[s.slot].state
+		if root != int32(i) {
+			each[i] = each[root]
 		}
-		s.state, v = r.Take(s.state, s.at, cost)
+		if st.seats[i].room {
+			st.core.give(&st.seats[i])
+		}
 	}
-	*d = Decision{}
-	d.set(s.limit, v)
-	return d.Allowed
 }
 
-// noEntry is when a key may come again that has not even found an overflow entry.
-const noEntry = int64(time.Second)
+// list puts a seat into the list, or adds its cost to that of the seat which the
+// same entry has there, and reports that.
+func (st *stack) list(i int32) bool {
+	s := &st.seats[i]
+	before := int32(none)
+	at := st.head
+	for at != none && st.seats[at].number <= s.number {
+		if f := &st.seats[at]; f.id == s.id {
+			f.cost = sum(f.cost, s.cost)
+			s.first = at
+			return true
+		}
+		before, at = at, st.seats[at].next
+	}
+	s.first, s.next = i, at
+	if before == none {
+		st.head = i
+	} else {
+		st.seats[before].next = i
+	}
+	return false
+}
 
-// charge makes the charges that ask has prepared. First where entries are: new
-// ones may move them.
-func (c *core) charge(seats []seat, now times) {
-	for i := range seats {
+// unlist takes a seat out of the list.
+func (st *stack) unlist(i int32) {
+	at := &st.head
+	for *at != i {
+		at = &st.seats[*at].next
+	}
+	*at = st.seats[i].next
+}
+
+// sum is at most what no limit admits.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// charge makes the charges that ask has prepared: first where entries are, for
+// new ones may move them.
+func (st *stack) charge(steady int64) {
+	fresh := false
+	seats := st.seats
+	for i := st.head; i != none; i = seats[i].next {
 		s := &seats[i]
-		sh := &c.shards[s.shard]
 		switch {
-		case s.first != i:
-		case s.long != nil:
-			s.limit.rule.Charge(&s.long.history, s.at, s.cost)
-			s.long.fresh = s.limit.rule.FreshAt(&s.long.history)
-			sh.note(s.id, s.long.fresh)
-		case s.slot != noSlot:
-			sh.keep(s.slot, s.state)
+		case s.slot >= 0:
+			s.shard.keep(int(s.slot), s.state)
+		case s.slot == inHistory:
+			s.shard.extend(s.id, s.limit.rule, s.at, s.cost)
+		default:
+			fresh = true
 		}
 	}
-	for i := range seats {
-		s := &seats[i]
-		if s.first != i || !s.room || s.cost == 0 {
+	if !fresh {
+		return
+	}
+	for i := st.head; i != none; i = st.seats[i].next {
+		s := &st.seats[i]
+		if !s.room || s.cost == 0 {
 			continue
 		}
 		s.room = false
-		sh := &c.shards[s.shard]
-		if s.limit.rule.Long() {
+		if r := s.limit.rule; r.Long() {
 			h := &rule.History{}
-			s.limit.rule.Charge(h, s.at, s.cost)
-			sh.enter(s.id, s.limit.rule, h)
+			r.Charge(h, s.at, s.cost)
+			s.shard.enter(s.id, r, h)
 		} else {
-			sh.put(slot{s.id, s.state}, now, &c.rooms)
+			s.shard.put(slot{s.id, s.state}, st.core.times(steady), &st.core.rooms)
 		}
 	}
 }
 
 // decline makes the decisions those of a stack that is not charged.
-func (c *core) decline(seats []seat, each []Decision) {
-	for i := range seats {
-		s := &seats[i]
-		if s.first != i {
-			continue
+func (st *stack) decline(each []Decision) {
+	for i := st.head; i != none; i = st.seats[i].next {
+		s := &st.seats[i]
+		if each[i].Allowed && s.cost > 0 {
+			s.ask(&each[i], 0)
 		}
-		if each[i].Allowed {
-			c.ask(s, &each[i], 0)
-		}
-		if s.slot != noSlot {
-			c.shards[s.shard].keep(s.slot, s.state) // it differs only if the clock has gone back
+		if s.slot >= 0 {
+			s.shard.keep(int(s.slot), s.state) // it differs only if the clock has gone back
 		}
 	}
 }
@@ -219,9 +249,9 @@ func (d *Decision) join(each []Decision, allowed bool) {
 			by = e
 		}
 	}
-	*d = *by
-	d.Delay = delay
-	d.Each = each
+	d.Allowed, d.Never, d.By = by.Allowed, by.Never, by.By
+	d.Quota, d.Remaining = by.Quota, by.Remaining
+	d.RetryAfter, d.ResetAfter, d.Delay = by.RetryAfter, by.ResetAfter, delay
 }
 
 // tighter says that a has the smaller part of its quota left.

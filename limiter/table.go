@@ -25,8 +25,11 @@ type table struct {
 	used  int
 }
 
-// noSlot is the index of what is not there.
-const noSlot = -1
+// Where an entry is if it is in no slot.
+const (
+	noSlot    = -1 // nowhere
+	inHistory = -2 // it is not two words, but a history
+)
 
 // home is the slot where the search for an identity starts.
 func (t *table) home(id ident) int {

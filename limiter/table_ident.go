@@ -44,25 +44,25 @@ type hasher struct{ a, b maphash.Seed }
 func newHasher() hasher { return hasher{maphash.MakeSeed(), maphash.MakeSeed()} }
 
 func (h *hasher) of(l *Limit, key string) ident {
-	return h.mix(maphash.String(h.a, key), maphash.String(h.b, key), l)
+	return mix(maphash.String(h.a, key), maphash.String(h.b, key), l)
 }
 
 // shared is the identity that keys of l without room share, of those with the
 // same first bits of hi.
 func (h *hasher) shared(l *Limit, hi uint64, bits uint) ident {
-	id := h.mix(hi>>(64-bits)<<(64-bits), maphash.String(h.b, "overflow"), l)
+	id := mix(hi>>(64-bits)<<(64-bits), maphash.String(h.b, "overflow"), l)
 	id.lo |= flagOverflow
 	return id
 }
 
 // as is the identity under limit l of the key that has id under limit of.
-func (h *hasher) as(l *Limit, id ident, of *Limit) ident {
+func as(l *Limit, id ident, of *Limit) ident {
 	hi, lo := salt(of)
-	return h.mix(id.hi^hi, id.lo^lo, l)
+	return mix(id.hi^hi, id.lo^lo, l)
 }
 
 // mix puts in the limit.
-func (h *hasher) mix(hi, lo uint64, l *Limit) ident {
+func mix(hi, lo uint64, l *Limit) ident {
 	a, b := salt(l)
 	return ident{hi ^ a, (lo^b)&^flags | flagUsed | clockFlag(l)}
 }
