@@ -9,7 +9,7 @@ import "net/http"
 // use the Hooks of a Monitor.
 type Hooks struct {
 	Admitted   func(Event) // every charge fitted
-	Refused    func(Event) // some did not: answered 429, or by Guard.Degrade, or only noted if DryRun
+	Refused    func(Event) // some did not, or waited in vain: answered 429 or 503, or by Guard.Degrade; only noted if DryRun
 	Degraded   func(Event) // the store failed, and the limits' policy answered; Admitted or Refused follows
 	Overflowed func(Event) // a charge fell into an overflow bucket, since the store is full of keys in use
 }
@@ -26,8 +26,8 @@ type Event struct {
 	Cost  int64
 
 	Decision Decision
-	Charges  []Charge // all that were asked for; Decision.Each goes with them. Only valid during the call
-	DryRun   bool     // the rule is on trial: a refusal is only noted
+	Charges  []Charge // all that were asked for, in the order of Decision.Each. Both are valid during the call only
+	DryRun   bool     // the rules are on trial: a refusal is only noted
 }
 
 // Both returns hooks that call those of h and then those of other. Either may

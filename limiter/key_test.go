@@ -37,6 +37,9 @@ func TestKey(t *testing.T) {
 		{[]string{"Zoë\n\x00\x7f\xff"}, "Zo%C3%AB%0A%00%7F%FF"},
 		{[]string{"user", "ann@example.org"}, "user|ann@example.org"},
 		{[]string{strings.Repeat("x", maxKey)}, strings.Repeat("x", maxKey)},
+		{[]string{strings.Repeat("x", maxKey-2), ""}, strings.Repeat("x", maxKey-2) + "|%"},
+		{[]string{strings.Repeat("x", maxKey-1), ""}, "%~pmEv8g0saH9LH-wOrdnkWA"},
+		{[]string{strings.Repeat("x", maxKey), ""}, "%~IQ-W3G5k7STqf4EkDahJ_A"},
 		{[]string{"user", strings.Repeat("x", maxKey-5)}, "user|" + strings.Repeat("x", maxKey-5)},
 		{[]string{"user", strings.Repeat("x", maxKey-4)}, "user|%~zXxX1Uo-0WfbEc0E1VKP2g"},
 	} {

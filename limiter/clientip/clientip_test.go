@@ -297,6 +297,8 @@ func TestKey(t *testing.T) {
 		{"nothing within IPv4", "203.0.113.7:1", &Source{Embedded: true}, "203.0.113.7"},
 		{"socket", "@", nil, "local"},
 		{"socket, placeholder", "@", &Source{Placeholder: place}, "::/64"},
+		{"socket, mapped placeholder", "@", &Source{Placeholder: netip.MustParseAddr("::ffff:127.0.0.1%lo")}, "127.0.0.1"},
+		{"socket, placeholder with a zone", "@", &Source{Placeholder: place.WithZone("lo"), V6Bits: -1}, "::1"},
 		{"longest", "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:1", &Source{V6Bits: 127}, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
 	} {
 		require.NoError(t, c.src.Check(), c.name)

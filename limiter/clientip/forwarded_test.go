@@ -37,6 +37,7 @@ func TestForwarded(t *testing.T) {
 		{"mapped", []string{`for="[::ffff:1.2.3.4]"`}, "1.2.3.4"},
 		{"escapes", []string{`for="1\.2.3\.4"`}, "1.2.3.4"},
 		{"escaped quote in another pair", []string{`for=1.2.3.4;host="a\", for=8.8.8.8"`}, "1.2.3.4"},
+		{"escaped quote after a comma", []string{`for=1.2.3.4;host="a, for=8.8.8.8\""`}, "1.2.3.4"},
 		{"escaped backslash before the closing quote", []string{`for=8.8.8.8;host="\\", for=1.2.3.4;host="\\\\"`}, "1.2.3.4"},
 		{"empty pairs", []string{`;for=1.2.3.4;`}, "1.2.3.4"},
 		{"white space beside the semicolon", []string{`for=1.2.3.4 ; proto=https`}, "1.2.3.4"},

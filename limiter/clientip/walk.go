@@ -64,7 +64,7 @@ func (w *walk) parse(element string) (netip.Addr, bool) {
 
 // next returns the next element to the left. If none is found, ok says whether
 // that is the end of the list; else there is one that is too far to be looked
-// at, or has a quote that does not close.
+// at.
 func (w *walk) next() (element string, found, ok bool) {
 	if !w.more {
 		if len(w.lines) == 0 {
@@ -87,12 +87,13 @@ func (w *walk) next() (element string, found, ok bool) {
 }
 
 // cut returns where the rightmost element of the line begins, just right of a
-// comma or at 0; −1 if that is farther than may be looked at, or if a quoted
-// string has no beginning.
+// comma or at 0; −1 if that is farther than may be looked at.
 //
 // A quoted string is read from its right end too. What stands at the right was
 // written by a proxy and is well-formed, so a client that leaves a quote open
-// cannot swallow it, as it could if the line were read from the left.
+// cannot swallow it, as it could if the line were read from the left. In what
+// is well-formed a quote within quotes has a backslash before it, and one that
+// opens them an equals sign; what is not is found out by parse.
 func (w *walk) cut() int {
 	quoted := false
 	end := max(0, len(w.line)-w.bytes)
@@ -101,21 +102,11 @@ func (w *walk) cut() int {
 		case c == ',' && !quoted:
 			return i + 1
 		case c == '"' && w.forwarded:
-			quoted = !quoted || escaped(w.line[end:i])
+			quoted = !quoted || i > 0 && w.line[i-1] == '\\'
 		}
 	}
-	if quoted || end > 0 {
+	if end > 0 {
 		return -1
 	}
 	return 0
-}
-
-// escaped reports whether what follows s in a quoted string is escaped: s ends
-// with an odd number of backslashes.
-func escaped(s string) bool {
-	n := 0
-	for n < len(s) && s[len(s)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
 }
