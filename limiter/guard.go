@@ -160,7 +160,7 @@ type Rule struct {
 	// its customer, on its region. A nil in the list is passed over. If there is
 	// no limit in it, nothing is known that would allow the request, and it is
 	// answered 403: a plan that was forgotten must not be one without limits.
-	// Exempt says that none apply.
+	// Exempt says that none apply. Hooks are not told, for there is no limit to tell.
 	Tier func(*http.Request) []*Limit
 
 	// Exempt reports whether the rule does not apply to a request; nil: to none.

@@ -36,12 +36,10 @@ func (g *guard) newBill() *bill {
 
 // done ends the use of the bill.
 func (b *bill) done(g *guard) {
-	if g.memory == nil || cap(b.charges) > 64 || cap(b.text) > 16<<10 {
+	if g.memory == nil || cap(b.charges) > 64 || cap(b.trial) > 64 || cap(b.text) > 16<<10 {
 		return
 	}
-	clear(b.charges)
-	clear(b.trial)
-	clear(b.each)
+	// What is left behind the ends keeps a few keys and limits alive, no more.
 	b.charges, b.owners, b.trial, b.trialOwners = b.charges[:0], b.owners[:0], b.trial[:0], b.trialOwners[:0]
 	b.each, b.onTrial, b.text = b.each[:0], false, b.text[:0]
 	bills.Put(b)

@@ -13,6 +13,7 @@ type guard struct {
 	store  Store
 	memory *Memory // store, if it is one
 	rules  []guardRule
+	said   map[*Limit]string // what appendSaid says of limits known in advance
 
 	maxDelay  time.Duration // negative: unbounded
 	maxHeld   int           // likewise
@@ -47,6 +48,7 @@ func compile(g *Guard) (*guard, error) {
 	ready := &guard{
 		store: g.Store, maxDelay: g.MaxDelay, maxHeld: g.MaxHeld, degrade: g.Degrade,
 		contact: g.Contact, legacy: g.Legacy, partition: g.Partition, hooks: g.Hooks,
+		said: map[*Limit]string{},
 	}
 	if ready.maxDelay == 0 {
 		ready.maxDelay = defaultMaxDelay
@@ -66,6 +68,10 @@ func compile(g *Guard) (*guard, error) {
 			return nil, fmt.Errorf("limiter: Guard.Rules[%d].%w", i, err)
 		}
 		ready.rules = append(ready.rules, checked)
+		ready.say(r.Limits)
+		for _, p := range r.Plans {
+			ready.say(p.Limits)
+		}
 	}
 	if err := checkStacks(g.Rules); err != nil {
 		return nil, err
@@ -81,6 +87,13 @@ func compile(g *Guard) (*guard, error) {
 		ready.memory = store
 	}
 	return ready, nil
+}
+
+// say prepares what is said of limits.
+func (g *guard) say(limits []*Limit) {
+	for _, l := range limits {
+		g.said[l] = string(appendSaid(nil, l))
+	}
 }
 
 // compileRule checks one rule. Its errors begin with the field's name.

@@ -71,8 +71,8 @@ func (g *guard) answerNoPlan(w http.ResponseWriter, r *http.Request) {
 
 // setRefusal sets what every refusal has, whatever was set before.
 func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
-	for _, name := range misleading {
-		if _, ok := h[name]; ok {
+	if len(h) > 2 { // more than we have set
+		for _, name := range misleading {
 			delete(h, name)
 		}
 	}
@@ -115,7 +115,7 @@ func (g *guard) appendProblem(text []byte, b *bill, d *Decision, status int, ret
 	default:
 		i := b.deciding(d)
 		text = appendProblemHead(text, quotaExceeded, quotaExceededTitle, status)
-		text = appendReason(text, b.charges[i], &b.each[i], why)
+		text = g.appendReason(text, &b.charges[i], why)
 		text = appendTryAgain(text, retryAfter)
 		text = b.appendViolated(text)
 		text = append(text, `,"limit":`...)
@@ -145,8 +145,7 @@ func appendProblemHead(text []byte, kind, title string, status int) []byte {
 }
 
 // appendReason appends the first sentence of the detail.
-func appendReason(text []byte, c Charge, d *Decision, why refusal) []byte {
-	l := c.Limit
+func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
 	switch why {
 	case queueTooLong:
 		text = append(text, "The queue is too long for this request to wait in, under limit "...)
@@ -164,17 +163,26 @@ func appendReason(text []byte, c Charge, d *Decision, why refusal) []byte {
 			text = append(text[:len(text)-len("is left of limit ")], "can ever pass limit "...)
 		}
 	}
+	if said, ok := g.said[c.Limit]; ok {
+		text = append(text, said...)
+	} else {
+		text = appendSaid(text, c.Limit)
+	}
+	if why == tooCostly {
+		text = append(text, " Waiting will not help; ask for at most "...)
+		text = strconv.AppendInt(text, c.Limit.Quota(), 10)
+		text = append(text, " at once."...)
+	}
+	return text
+}
+
+// appendSaid appends a limit as it is called in a sentence, and the end of that.
+func appendSaid(text []byte, l *Limit) []byte {
 	text = append(text, `\"`...)
 	text = appendEscaped(text, l.name)
 	text = append(text, `\" (`...)
 	text = appendEscaped(text, l.words())
-	text = append(text, ')', '.')
-	if why == tooCostly {
-		text = append(text, " Waiting will not help; ask for at most "...)
-		text = strconv.AppendInt(text, l.Quota(), 10)
-		text = append(text, " at once."...)
-	}
-	return text
+	return append(text, ')', '.')
 }
 
 // appendTryAgain appends the last sentence of the detail, and ends it.
