@@ -164,7 +164,7 @@ func TestRefundIsClamped(t *testing.T) {
 				if took.Allowed() { // back at once: as if it had never been
 					k.refund(now, c)
 					after := k.copy().take(now, 0)
-					if after.Remaining != before.Remaining {
+					if after.Remaining != before.Remaining || r.kind <= LeakyQueue && after != before {
 						return false
 					}
 					k.take(now, c)
@@ -214,7 +214,7 @@ func TestClockStepsBack(t *testing.T) {
 				}
 				left := k.copy().take(now, 0).Remaining
 				now -= rng.Int64N(int64(1) << (1 + rng.IntN(60)))
-				if k.copy().take(now, 0).Remaining > left {
+				if n := k.copy().take(now, 0).Remaining; n > left || n < 0 {
 					return false
 				}
 				if r.kind != Calendar && k.copy().take(now, r.quota).Retry > r.memory() {
@@ -230,6 +230,36 @@ func TestClockStepsBack(t *testing.T) {
 			return r.kind == Calendar || withinBound(r, admitted)
 		})
 	}
+}
+
+// A full bucket is full also when the clock steps back by next to nothing, or
+// the bucket becomes smaller, by part of a unit or by many.
+func TestNoMoreThanFull(t *testing.T) {
+	full := func(quota int64) *key {
+		k := keep(made(NewBucket(TokenBucket, 7, second, quota)))
+		k.take(today, quota)
+		return k
+	}
+	for back := range int64(200) {
+		k := full(3)
+		require.Equal(t, Verdict{Retry: 142_857_143, Reset: 428_571_429}, k.take(today-back, 1))
+		k.refund(today-back, 1)
+		require.Equal(t, Verdict{Remaining: 1, Reset: 285_714_286}, k.take(today-back, 0))
+	}
+	k, now := full(3), today
+	for range 20 { // a fraction of a unit short of full, and back to a fraction beyond
+		now += k.copy().take(now, 1).Retry
+		require.True(t, k.take(now, 1).Allowed())
+		v := k.copy().take(now-1, 0)
+		require.Zero(t, v.Remaining)
+		require.LessOrEqual(t, v.Retry, int64(142_857_143))
+	}
+	k = full(10)
+	k.rule = full(3).rule
+	k.refund(today, 1)
+	require.Equal(t, Verdict{Remaining: 1, Reset: 285_714_286}, k.take(today, 0))
+	k.refund(today, 2)
+	require.True(t, k.fresh(today))
 }
 
 // withinBound says if no interval has more than the rule promises at worst.
