@@ -157,7 +157,7 @@ const longOverhead = 96
 func (c *core) refund(charge *Charge) {
 	steady := c.clock.steady()
 	var s seat
-	s.take(c, charge, c.hash.of(charge.Limit, charge.Key), steady)
+	s.take(c, charge, steady)
 	s.shard.mu.Lock()
 	defer s.shard.mu.Unlock()
 	if !s.find() && !s.carry(c, charge.Key, c.times(steady)) {

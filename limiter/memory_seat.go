@@ -25,7 +25,8 @@ type seat struct {
 }
 
 // take seats a charge.
-func (s *seat) take(c *core, charge *Charge, id ident, steady int64) {
+func (s *seat) take(c *core, charge *Charge, steady int64) {
+	id := c.hash.of(charge.Limit, charge.Key)
 	n := c.shardOf(id)
 	s.limit = charge.Limit
 	s.shard = &c.shards[n]
@@ -33,6 +34,7 @@ func (s *seat) take(c *core, charge *Charge, id ident, steady int64) {
 	s.at = steady
 	s.cost = charge.Cost
 	s.number = int32(n)
+	s.room, s.packed = false, false
 	if id.clock() == wallClock {
 		s.at = c.wall(charge, steady)
 	}

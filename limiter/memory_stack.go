@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"context"
-	"hash/maphash"
 	"math"
 	"math/bits"
 	"sync"
@@ -27,9 +26,6 @@ type stack struct {
 
 const none = -1
 
-// maxSeats is how many charges need no seats from the pool.
-const maxSeats = 4
-
 var seatPool = sync.Pool{New: func() any { return new([]seat) }}
 
 // stack decides on charges; each is as long, and not yet that of d.
@@ -46,62 +42,40 @@ func (m *Memory) stack(ctx context.Context, each []Decision, charges []Charge, d
 		d.Allowed = true
 		return nil
 	}
-	if len(charges) <= maxSeats {
-		var few [maxSeats]seat
-		st := stack{core: m.start(), seats: few[:len(charges)]}
-		st.decide(each, charges, d)
-		return nil
+	c := m.start()
+	allowed, ok := c.short(each, charges)
+	if !ok {
+		allowed = c.decide(each, charges)
 	}
-	many := seatPool.Get().(*[]seat)
-	if cap(*many) < len(charges) {
-		*many = make([]seat, len(charges))
-	}
-	st := stack{core: m.start(), seats: (*many)[:len(charges)]}
-	st.decide(each, charges, d)
-	clear(st.seats) // holds limits
-	seatPool.Put(many)
+	d.join(each, allowed)
 	return nil
 }
 
-func (st *stack) decide(each []Decision, charges []Charge, d *Decision) {
-	c, seats := st.core, st.seats
-	steady := c.clock.steady()
-	st.head = none
-	merged := false
-	var hi, lo uint64
-	for i := range seats {
-		s := &seats[i]
-		if i == 0 || charges[i].Key != charges[i-1].Key {
-			hi, lo = maphash.String(c.hash.a, charges[i].Key), maphash.String(c.hash.b, charges[i].Key)
-		}
-		s.take(c, &charges[i], mix(hi, lo, charges[i].Limit), steady)
-		merged = st.list(int32(i)) || merged
+func (c *core) decide(each []Decision, charges []Charge) (allowed bool) {
+	seats := seatPool.Get().(*[]seat)
+	if cap(*seats) < len(charges) {
+		*seats = make([]seat, len(charges))
 	}
-	for i, last := st.head, int32(none); i != none; i = seats[i].next {
-		if s := &seats[i]; s.number != last {
-			s.shard.mu.Lock()
-			last = s.number
-		}
-	}
+	st := stack{core: c, seats: (*seats)[:len(charges)]}
+	allowed = st.decide(each, charges)
+	clear(st.seats) // holds limits
+	seatPool.Put(seats)
+	return allowed
+}
 
-	allowed, found := true, true
-	for i := st.head; i != none; i = seats[i].next {
-		if s := &seats[i]; !s.find() {
-			found = false
-			break
-		} else if !s.ask(&each[i], s.cost) {
-			allowed = false
-		}
+func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
+	steady := st.core.clock.steady()
+	st.head = none
+	for i := range st.seats {
+		st.seats[i].take(st.core, &charges[i], steady)
+		st.list(int32(i))
 	}
-	if !found {
-		st.sit(charges, c.times(steady))
-		merged = true
-		allowed = true
-		for i := st.head; i != none; i = seats[i].next {
-			if s := &seats[i]; !s.ask(&each[i], s.cost) {
-				allowed = false
-			}
-		}
+	st.lock()
+	st.sit(charges, st.core.times(steady))
+	allowed = true
+	for i := st.head; i != none; i = st.seats[i].next {
+		s := &st.seats[i]
+		allowed = s.ask(&each[i], s.cost) && allowed
 	}
 	if allowed {
 		st.charge(steady)
@@ -109,28 +83,41 @@ func (st *stack) decide(each []Decision, charges []Charge, d *Decision) {
 		st.decline(each)
 	}
 
-	due := c.due(steady) || st.full
-	credit := int64(0)
-	for i, last := st.head, int32(none); i != none; i = seats[i].next {
-		s := &seats[i]
+	due := st.core.due(steady) || st.full
+	credit := st.unlock(due)
+	if due {
+		st.core.visit(st.core.times(steady), credit)
+	}
+	st.share(each)
+	return allowed
+}
+
+// lock locks all shards.
+func (st *stack) lock() {
+	for i, last := st.head, int32(none); i != none; i = st.seats[i].next {
+		if s := &st.seats[i]; s.number != last {
+			s.shard.mu.Lock()
+			last = s.number
+		}
+	}
+}
+
+// unlock pays for the decision, and returns what the caller is to spend
+// elsewhere.
+func (st *stack) unlock(due bool) (credit int64) {
+	for i, last := st.head, int32(none); i != none; i = st.seats[i].next {
+		s := &st.seats[i]
 		if s.number == last {
 			continue
 		}
 		last = s.number
-		s.shard.credit += payment
-		if due {
+		if s.shard.credit += payment; due {
 			credit += s.shard.credit
 			s.shard.credit = 0
 		}
 		s.shard.mu.Unlock()
 	}
-	if due {
-		c.visit(c.times(steady), credit)
-	}
-	if merged {
-		st.share(each)
-	}
-	d.join(each, allowed)
+	return credit
 }
 
 // share gives every charge the decision on the seat that stands for it, and
@@ -194,9 +181,8 @@ func sum(a, b int64) int64 {
 // new ones may move them.
 func (st *stack) charge(steady int64) {
 	fresh := false
-	seats := st.seats
-	for i := st.head; i != none; i = seats[i].next {
-		s := &seats[i]
+	for i := st.head; i != none; i = st.seats[i].next {
+		s := &st.seats[i]
 		switch {
 		case s.slot >= 0:
 			s.shard.keep(int(s.slot), s.state)

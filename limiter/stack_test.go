@@ -2,9 +2,6 @@ package limiter
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,93 +15,6 @@ func must(l *Limit, err error) *Limit {
 		panic(err)
 	}
 	return l
-}
-
-// stackVector is a case of testdata/stacks.json: several limits and keys at once.
-type stackVector struct {
-	Name   string
-	Limits []struct {
-		Name, Algorithm string
-		Params          struct {
-			Burst, Count, Limit, Capacity int64
-			Period                        time.Duration `json:"period_ns"`
-			Window                        time.Duration `json:"window_ns"`
-			Cells                         int
-			Aligned                       bool
-		}
-	}
-	Steps []struct {
-		T          int64 `json:"t_ns"`
-		Charges    [][3]any
-		Allowed    bool
-		Never      bool
-		RetryAfter *time.Duration `json:"retry_after_ns"`
-		By         []int
-	}
-}
-
-func TestStackVectors(t *testing.T) {
-	data, err := os.ReadFile("testdata/stacks.json")
-	require.NoError(t, err)
-	var file struct{ Cases []stackVector }
-	require.NoError(t, json.Unmarshal(data, &file))
-	require.Len(t, file.Cases, 40)
-	for _, v := range file.Cases {
-		t.Run(v.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { v.run(t) })
-		})
-	}
-}
-
-func (v *stackVector) run(t *testing.T) {
-	var limits []*Limit
-	for _, l := range v.Limits {
-		p := l.Params
-		rate := Per(p.Count, p.Period)
-		switch l.Algorithm {
-		case "token_bucket":
-			limits = append(limits, must(TokenBucket(l.Name, rate, p.Burst)))
-		case "leaky_meter":
-			limits = append(limits, must(LeakyMeter(l.Name, rate, p.Burst)))
-		case "leaky_queue":
-			limits = append(limits, must(LeakyQueue(l.Name, rate, p.Capacity)))
-		case "fixed_window":
-			align := ToFirst
-			if p.Aligned {
-				align = ToClock
-			}
-			limits = append(limits, must(FixedWindow(l.Name, p.Limit, p.Window, align)))
-		case "sliding_log":
-			limits = append(limits, must(SlidingLog(l.Name, p.Limit, p.Window)))
-		case "sliding_counter":
-			limits = append(limits, must(SlidingCounter(l.Name, p.Limit, p.Window)))
-		case "sliding_buckets":
-			limits = append(limits, must(SlidingBuckets(l.Name, p.Limit, p.Window, p.Cells)))
-		default:
-			t.Fatalf("unknown algorithm %q", l.Algorithm)
-		}
-	}
-	var m Memory
-	for i, step := range v.Steps {
-		time.Sleep(time.Until(time.Unix(0, step.T)))
-		var charges []Charge
-		for _, c := range step.Charges {
-			charges = append(charges, limits[int(c[0].(float64))].Charge(c[1].(string), int64(c[2].(float64))))
-		}
-		d, err := m.Take(t.Context(), charges...)
-		require.NoError(t, err)
-		require.Equal(t, step.Allowed, d.Allowed, "step %d", i)
-		require.Equal(t, step.Never, d.Never, "step %d", i)
-		if !d.Never {
-			require.Equal(t, *step.RetryAfter, d.RetryAfter, "step %d", i)
-		}
-		if !d.Allowed {
-			require.Contains(t, step.By, slices.Index(limits, d.By), "step %d", i)
-		}
-		if len(charges) > 1 {
-			require.Len(t, d.Each, len(charges))
-		}
-	}
 }
 
 // stackOf builds the limits that most tests of stacks use.
