@@ -17,17 +17,20 @@
 //
 // # Which rule
 //
-// If in doubt, a [TokenBucket]. For a limit of q units in a window of w:
+// If in doubt, a [TokenBucket]. For q units in a window w:
 //
-//	rule             memory of a key    most at once        most in any w          exact  choose it
-//	TokenBucket      2 words            burst               burst + rate × w       yes    by default: short bursts pass, the mean holds
-//	LeakyMeter       2 words            capacity            capacity + rate × w    yes    as TokenBucket, if you think in levels
-//	LeakyQueue       2 words            1, the rest wait    rate × w               yes    if what lies behind needs even spacing
-//	FixedWindow      2 words            q; 2q at a boundary 2q                     yes    if users must be able to count along
-//	SlidingCounter   2 words            q                   about q, at worst 2q   no     for long windows and many keys
-//	SlidingLog       16 bytes a request q                   q                      yes    if q must never be exceeded and is small
-//	SlidingBuckets   16 bytes a cell    q                   q                      yes    as SlidingLog for a large q; idle a cell longer
-//	Quota            2 words            q; 2q at a boundary q a day or month       yes    for what is sold by the day or month
+//	rule            memory           burst             boundary: most in any w    exact      choose it
+//	TokenBucket     2 words          burst             none: burst + rate × w     yes        by default: short bursts pass, the mean holds
+//	LeakyMeter      2 words          capacity          none: capacity + rate × w  yes        as TokenBucket, if you think in levels
+//	LeakyQueue      2 words          1, others wait    none: rate × w             yes        if what lies behind needs even spacing
+//	FixedWindow     2 words          q                 2q in a moment             yes        if users must be able to count along
+//	SlidingCounter  2 words          q                 about q, at worst 2q       estimate   for long windows, if a few too many do no harm
+//	SlidingLog      16 B a request   q                 none: q                    yes        if q is small and must never be exceeded
+//	SlidingBuckets  16 B a cell      q                 none: q                    to a cell  as SlidingLog, for a large q
+//	Quota           2 words          q                 2q in a moment             yes        for what is sold by the day or month
+//
+// Memory is that of one key. Two words do not grow with limit or window, and are
+// 32 to 64 bytes in a Memory, all included.
 //
 // At a boundary: a fixed window forgets all at once. Who spends q at the end of
 // one window and q at the start of the next has 2q in a moment, and 600 per
@@ -40,11 +43,12 @@
 // reach the service in any one second: FixedWindow 20, TokenBucket (burst 10)
 // 19, SlidingCounter 11, SlidingLog 10, LeakyQueue 10.
 //
-// Exact means that no request is admitted or refused but by the rule's one
-// sentence. All rules count in integers and none drifts, be the rate 7 per 11
-// minutes; the sliding counter alone assumes what it does not know, that the
-// units of the window before were evenly spread. A token bucket and a leaky
-// meter with the same numbers admit the same requests.
+// Exact means that each unit counts for as long as the rule says. All rules
+// count in integers and none drifts, be the rate 7 per 11 minutes, but the
+// sliding counter assumes what it does not know, that the units of the window
+// before came evenly spread, and sliding buckets keep each unit up to a cell
+// longer. A token bucket and a leaky meter with the same numbers admit the same
+// requests.
 //
 // To promise "at most q in any w" with a bucket, choose burst + rate × w = q:
 // 40 and 6 a second never exceed 100 in any 10 seconds.

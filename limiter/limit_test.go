@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite/limiter"
+	"github.com/politehttp/polite/pacer"
+)
+
+// The names and types that programs compile against. A change here breaks them.
+var (
+	_ func(string, int64, time.Duration, limiter.Alignment) (*limiter.Limit, error) = limiter.FixedWindow
+	_ func(string, int64, time.Duration) (*limiter.Limit, error)                    = limiter.SlidingLog
+	_ func(string, int64, time.Duration) (*limiter.Limit, error)                    = limiter.SlidingCounter
+	_ func(string, int64, time.Duration, int) (*limiter.Limit, error)               = limiter.SlidingBuckets
+	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.TokenBucket
+	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.LeakyMeter
+	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.LeakyQueue
+	_ func(string, int64, limiter.Period, *time.Location) (*limiter.Limit, error)   = limiter.Quota
+	_ func(int64, time.Duration) limiter.Rate                                       = limiter.Per
+	_ func(*limiter.Limit, string, int64) limiter.Charge                            = (*limiter.Limit).Charge
+	_ func(*limiter.Limit, *limiter.Limit) *limiter.Limit                           = (*limiter.Limit).Replacing
+	_ limiter.Store                                                                 = &limiter.Memory{}
+	_ interface {
+		TakeInto(context.Context, []limiter.Decision, ...limiter.Charge) (limiter.Decision, error)
+	} = &limiter.Memory{}
+
+	_ = []limiter.Alignment{limiter.ToClock, limiter.ToFirst, limiter.ToClockPerKey}
+	_ = []limiter.FailurePolicy{limiter.Open, limiter.Closed, limiter.Local}
+	_ = []limiter.Period{limiter.Day, limiter.Month}
+	_ = limiter.Limit{Global: true, OnFailure: limiter.Open}
+	_ = limiter.Charge{Limit: nil, Key: "", Cost: 0}
+	_ = limiter.Decision{
+		Allowed: true, Never: false, By: nil, Quota: 0, Remaining: 0, RetryAfter: 0, ResetAfter: 0, Delay: 0,
+		Degraded: error(nil), Each: []limiter.Decision{},
+	}
+	_ = limiter.Rate(pacer.Rate{Count: 1, Per: time.Second})
+	_ = pacer.Rate(limiter.Rate{Count: 1, Per: time.Second})
 )
 
 func TestConstructorsNameWhatIsWrong(t *testing.T) {
@@ -169,9 +202,9 @@ func TestQuota(t *testing.T) {
 		d = take(1)
 		assert.Equal(t, day, d.By)
 		assert.Equal(t, 25*time.Hour-3*time.Second, d.RetryAfter)
-		time.Sleep(d.RetryAfter - 1)
+		time.Sleep(d.RetryAfter - time.Nanosecond)
 		assert.False(t, take(1).Allowed)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		d = take(1)
 		assert.True(t, d.Allowed)
 		assert.Equal(t, 24*time.Hour, d.Each[0].ResetAfter)
