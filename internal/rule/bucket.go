@@ -92,17 +92,13 @@ func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 	if retry > 0 {
 		return s, Verdict{Remaining: r.left(at, now), Retry: retry, Reset: at.A - now}
 	}
-	v := Verdict{Reset: next.A - now}
+	if cost <= 0 {
+		return s, Verdict{Remaining: r.left(at, now), Reset: at.A - now}
+	}
+	v := Verdict{Remaining: r.left(next, now), Reset: next.A - now}
 	if r.kind == LeakyQueue {
 		v.Delay = v.Reset
 	}
-	if cost <= 0 {
-		v = Verdict{Reset: at.A - now}
-		next = s
-	} else {
-		at = next
-	}
-	v.Remaining = r.left(at, now)
 	return next, v
 }
 
