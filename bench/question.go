@@ -3,6 +3,7 @@ package bench
 import (
 	"runtime"
 	"testing"
+	"time"
 )
 
 // Question is one thing that is measured, of this module and of its peers.
@@ -11,7 +12,7 @@ type Question struct {
 	Sides   []Side
 	Base    string   // the side that the others are compared with
 	Added   bool     // what a side adds to Base is compared, not the whole
-	Metrics []string // what the table shows; the first is compared. Nil: ns/op, allocs/op
+	Metrics []string // what the table shows; the first is compared. Nil: ns/op, allocs/op, CPU-ns/op
 	Rounds  int      // how many at most; zero: as many as are asked for
 }
 
@@ -50,9 +51,11 @@ func small[T any](n, other T) T {
 func serial(f func()) func(*testing.B) {
 	return func(b *testing.B) {
 		b.ReportAllocs()
+		before := processorTime()
 		for b.Loop() {
 			f()
 		}
+		reportCPU(b, before)
 	}
 }
 
@@ -61,13 +64,21 @@ func parallel(n int, worker func() func()) func(*testing.B) {
 	return func(b *testing.B) {
 		b.ReportAllocs()
 		b.SetParallelism(max(1, n/runtime.GOMAXPROCS(0)))
+		before := processorTime()
 		b.RunParallel(func(pb *testing.PB) {
 			f := worker()
 			for pb.Next() {
 				f()
 			}
 		})
+		reportCPU(b, before)
 	}
+}
+
+// reportCPU reports what the processors spent an operation, the collector of
+// garbage included. Other programs disturb it less than they do ns/op.
+func reportCPU(b *testing.B, before time.Duration) {
+	b.ReportMetric(float64(processorTime()-before)/float64(b.N), "CPU-ns/op")
 }
 
 // once measures f as a whole: each iteration is a measurement of its own, and

@@ -88,7 +88,7 @@ func measure(name string, q bench.Question, rounds int, raw io.Writer) table {
 		rounds = min(rounds, q.Rounds)
 	}
 	if q.Metrics == nil {
-		q.Metrics = []string{"ns/op", "allocs/op"}
+		q.Metrics = []string{"ns/op", "allocs/op", "CPU-ns/op"}
 	}
 	t := table{q, make(map[string][][]float64)}
 	for _, m := range q.Metrics {
