@@ -28,6 +28,12 @@
 //	quota        long budgets: a day, a month, in the unit the provider bills
 //	observe      what happened and why: hooks, log/slog
 //
+// The other end of the conversation, for who runs an API, is here as well, and
+// is tested against this one:
+//
+//	limiter           who may do how much: rules, stacks of them, and Guard, an http.Handler that says no
+//	limiter/clientip  who it is that calls, behind proxies
+//
 // # For one call
 //
 // What one call wants otherwise travels in its context:
@@ -61,8 +67,8 @@
 //   - The contract of [http.RoundTripper]: the request is not written to, its
 //     body is closed once, redirects are left alone, no goroutine stays.
 //   - All memory is bounded, and each bound is a field.
-//   - No path, query, header or body reaches a hook, a log or an error of this
-//     module. (An http.Client puts the URL in front of every error: log what
+//   - No path, query, header or body reaches a hook, a log or an error of the
+//     Transport. (An http.Client puts the URL in front of every error: log what
 //     errors.Unwrap returns.)
 //
 // # What is not

@@ -80,7 +80,7 @@ func demonstrate(ctx context.Context, period time.Duration, out io.Writer) (err 
 	together(ctx, base, r.url, period, pairs)
 	hide()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return errors.New("interrupted")
 	}
 	report(out, pairs, period)
 	if err := seen(out, r.adminURL); err != nil {

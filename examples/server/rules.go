@@ -17,6 +17,7 @@ type rules struct {
 	anonymous *limiter.Limit
 	login     *limiter.Limit
 	plans     []limiter.Plan // of the signed in, by plan and region
+	callers   *clientip.Source
 }
 
 func newRules() (*rules, error) {
@@ -44,18 +45,19 @@ func newRules() (*rules, error) {
 			plan("business", "eu", rate("business-eu", 100, 200)),
 			plan("business", "us", rate("business-us", 50, 100)),
 		},
+		// A load balancer on this machine says who calls; nobody else is believed.
+		callers: &clientip.Source{
+			Header:  "X-Forwarded-For",
+			Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		},
 	}
-	return r, failed
+	return r, errors.Join(failed, r.callers.Check())
 }
 
 // list is what the guard asks of every request. All that applies is charged
 // together, or nothing is.
 func (r *rules) list() []limiter.Rule {
-	// A load balancer on this machine says who calls; nobody else is believed.
-	address := limiter.ByAddress(&clientip.Source{
-		Header:  "X-Forwarded-For",
-		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-	})
+	address := limiter.ByAddress(r.callers)
 	return []limiter.Rule{{
 		Title:  "Without signing in, for each address",
 		Key:    address,

@@ -76,9 +76,10 @@ func serve(ctx context.Context, address string, out io.Writer) error {
   curl -u ada.pro.eu:%[3]s -X POST %[1]s/login
   curl -i -H 'Authorization: Bearer …' %[1]s/export
 
-Ada is also at ada.free.eu, ada.business.us and so on, and so is Bob. The limits,
-for those who write clients, are at %[1]s/policies (in a
-browser, a page). What is refused, and to whom, is at %[2]s/monitor.
+Ada is also at ada.free.eu, ada.business.us and so on, and so is Bob.
+
+  %[1]s/policies   the limits: a page in a browser, or JSON
+  %[2]s/monitor   who is refused; not for the public
 `, r.url, r.adminURL, password)
 	select {
 	case err = <-r.stopped:
