@@ -162,7 +162,7 @@ func TestMonitorTopSpan(t *testing.T) {
 		time.Sleep(time.Minute - 1)
 		refuse("b")
 		assert.Equal(t, "//00:00:01Z <nil> a b", show())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		assert.Equal(t, "/00:00:01Z 00:01:01Z a b/", show())
 		time.Sleep(9 * time.Second)
 		refuse("c")
