@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 	"github.com/politehttp/polite/headerparse"
 )
 
-// everyRule has one limit of each rule.
-func everyRule() []*Limit {
+// oneOfEach has one limit of each rule.
+func oneOfEach() []*Limit {
 	return []*Limit{
 		made(FixedWindow("fixed", 5, 10*time.Second, ToClock)),
 		made(FixedWindow("first", 5, 10*time.Second, ToFirst)),
@@ -75,7 +76,7 @@ func TestAnswerGolden(t *testing.T) {
 // Whoever waits for Retry-After is admitted, whatever the rule, and a t beside
 // it is no later. Our own client reads the same numbers.
 func TestAnswerIsTrue(t *testing.T) {
-	for _, l := range everyRule() {
+	for _, l := range oneOfEach() {
 		t.Run(l.Name(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(1, 2))
@@ -273,6 +274,21 @@ func TestAnswerLegacy(t *testing.T) {
 		first := (&Guard{Legacy: true, Rules: []Rule{{Key: Global, Limits: []*Limit{window("x", 2)}}}}).
 			Handler((&Guard{Legacy: true, Rules: []Rule{{Key: Global, Limits: []*Limit{window("y", 9)}}}}).Handler(ok200))
 		assert.Equal(t, "1", ask(first, "GET", "/").Header().Get("X-RateLimit-Remaining"))
+	})
+}
+
+// A window that ends with a second does so in all answers, although they are
+// computed a little after their decisions.
+func TestAnswerLegacyAfterTheDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := made(FixedWindow("w", 5, time.Minute, ToClock))
+		b := &bill{charges: []Charge{l.Charge("k", 1)}, owners: []int32{0}}
+		d := b.take(&guard{store: &Memory{}}, context.Background())
+		want := strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)
+		time.Sleep(50 * time.Microsecond)
+		h := http.Header{}
+		b.setLegacy(h, &d, 0)
+		assert.Equal(t, want, h.Get("X-RateLimit-Reset"))
 	})
 }
 

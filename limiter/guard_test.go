@@ -137,6 +137,18 @@ func TestGuardHugeCosts(t *testing.T) {
 		{Pattern: "/x", Key: Global, Limits: []*Limit{l}, Cost: huge},
 	}}).Handler(ok200)
 	assert.Equal(t, 429, ask(h, "GET", "/x").Code)
+
+	// Nor in a store that adds without looking.
+	store := storeFunc(func(_ context.Context, c ...Charge) (Decision, error) {
+		sum := c[0].Cost + c[1].Cost
+		assert.Positive(t, sum)
+		return Decision{By: l, Allowed: sum < 10}, nil
+	})
+	h = (&Guard{Store: store, Rules: []Rule{
+		{Key: Global, Limits: []*Limit{l}, Cost: huge},
+		{Pattern: "/x", Key: Global, Limits: []*Limit{l}, Cost: huge},
+	}}).Handler(ok200)
+	assert.Equal(t, 429, ask(h, "GET", "/x").Code)
 }
 
 func TestGuardExempt(t *testing.T) {
@@ -282,6 +294,22 @@ func TestGuardHooks(t *testing.T) {
 	assert.EqualValues(t, 1, e.Cost)
 	assert.Equal(t, "/x/y", e.Request.URL.Path)
 	assert.Len(t, e.Decision.Each, 2)
+}
+
+// Of one limit with two keys the one that refuses is told.
+func TestGuardHooksTellTheKey(t *testing.T) {
+	var key, pattern string
+	l := window("w", 2)
+	h := (&Guard{Hooks: &Hooks{Refused: func(e Event) { key, pattern = e.Key, e.Pattern }}, Rules: []Rule{
+		{Key: byHeader("User"), Limits: []*Limit{l}},
+		{Pattern: "/x", Key: Global, Limits: []*Limit{l}},
+	}}).Handler(ok200)
+	for _, user := range []string{"ann", "ben", "cat"} {
+		ask(h, "GET", "/x", "User", user)
+	}
+	assert.Equal(t, "global", key)
+	assert.Equal(t, "/x", pattern)
+	assert.Equal(t, `"w";r=2;t=0, "w";r=0;t=60`, ask(h, "GET", "/x", "User", "dan").Header().Get("RateLimit"))
 }
 
 func TestGuardDegrade(t *testing.T) {

@@ -158,6 +158,7 @@ func TestHoldMaxHeld(t *testing.T) {
 		assert.Equal(t, map[int]int{200: 2, 429: 3}, codes(q.ask(5)))
 		assert.Equal(t, []time.Duration{1e9, 2e9}, q.left)
 		assert.EqualValues(t, 998, q.remaining(t, q.other))
+		assert.Equal(t, map[int]int{200: 2}, codes(q.ask(2)), "their places are free")
 	})
 }
 
@@ -208,7 +209,13 @@ func TestHoldRefundsElsewhere(t *testing.T) {
 		h := (&Guard{Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200)
 		assert.Equal(t, 429, ask(h, "GET", "/").Code)
 		assert.Equal(t, []Charge{{queue, "global", 1}}, store.refunded)
-		assert.NoError(t, store.ctx.Err())
+
+		h = (&Guard{MaxDelay: -1, Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200)
+		ctx, leave := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, leave)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		assert.Equal(t, []Charge{{queue, "global", 1}}, store.refunded)
+		assert.NoError(t, store.ctx.Err(), "although the request's has ended")
 	})
 }
 
