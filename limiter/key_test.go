@@ -181,6 +181,7 @@ func TestKeyFunctions(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, c.key(c.r), c.name)
 	}
+	assert.Panics(t, func() { ByAddress(&clientip.Source{Header: "X-Forwarded-For"}) })
 	assert.PanicsWithValue(t, "limiter: ByUser needs a function that names the user", func() { ByUser(nil) })
 }
 

@@ -25,7 +25,13 @@ func Global(*http.Request) string { return "global" }
 // for IPv4, the /64 network for IPv6. With a nil src that is the connection's
 // address, which is right if no proxy is in front. Every request has one, so a
 // key is never empty.
+//
+// It panics with what src.Check returns if that is not nil: behind a proxy that
+// is not known as one, all clients would share the proxy's key.
 func ByAddress(src *clientip.Source) func(*http.Request) string {
+	if err := src.Check(); err != nil {
+		panic(err)
+	}
 	return func(r *http.Request) string {
 		b := append(make([]byte, 0, 64), "address|"...)
 		return string(src.AppendKey(b, r))

@@ -52,8 +52,7 @@ import (
 //	  max_error                no key that is not listed was refused more often than this
 //	  keys                     most refused first
 //	    key, limit, dry_run
-//	    refused                  at most so often
-//	    error                    and at least so much less often
+//	    refused, error           refused so often, or less often by up to error
 //	top_refused_before       the same of the time before, or null
 //	store                    of Memory, or null: keys, overflow_keys, bytes, overflowed
 type Monitor struct {
@@ -112,7 +111,7 @@ func (m *Monitor) begin() {
 	m.once.Do(func() {
 		m.start = time.Now()
 		m.limits = map[limitID]*limitCounts{}
-		m.other = &limitCounts{limitID: limitID{name: "other"}}
+		m.other = &limitCounts{limitID: limitID{name: "other", window: time.Minute}}
 	})
 }
 

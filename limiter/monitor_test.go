@@ -241,6 +241,7 @@ func TestMonitorIsBounded(t *testing.T) {
 	other := limits[0].(map[string]any)
 	assert.Equal(t, "other", other["name"])
 	assert.EqualValues(t, 992, other["refused"])
+	assert.EqualValues(t, 60, other["window_seconds"])
 
 	off := &Monitor{TopKeys: -1, Windows: -1, NearBelow: -1}
 	l := monitored(FixedWindow("l", 1, time.Second, ToClock))

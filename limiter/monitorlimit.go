@@ -32,7 +32,7 @@ func identify(l *Limit) limitID {
 func (id *limitID) windowAt(now time.Time) time.Time {
 	switch {
 	case id.zone == nil:
-		return time.Unix(0, now.UnixNano()-mod(now.UnixNano(), int64(max(id.window, 1)))).UTC()
+		return time.Unix(0, now.UnixNano()-mod(now.UnixNano(), int64(id.window))).UTC()
 	case id.period == Month:
 		year, month, _ := now.In(id.zone).Date()
 		return time.Date(year, month, 1, 0, 0, 0, 0, id.zone)
