@@ -169,3 +169,29 @@ func BenchmarkTake(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkSlowest: the decision of which one in 10,000 is slower, while keys
+// come, are swept and make tables grow, and while a flood is forgotten.
+func BenchmarkSlowest(b *testing.B) {
+	names := benchKeys(1_000_000)
+	ctx := context.Background()
+	for _, life := range []time.Duration{time.Hour, 100 * time.Millisecond} {
+		b.Run(fmt.Sprint("keys that live ", life), func(b *testing.B) {
+			l := must(TokenBucket("bucket", Per(1, life), 1))
+			var took []time.Duration
+			for range b.N {
+				m := &Memory{}
+				took = make([]time.Duration, 0, len(names))
+				for _, key := range names {
+					start := time.Now()
+					_, _ = m.Take(ctx, l.Charge(key, 1))
+					took = append(took, time.Since(start))
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*9999/10000])/1e3, "p99.99-us")
+			b.ReportMetric(float64(took[len(took)-1])/1e3, "worst-us")
+		})
+	}
+}

@@ -47,7 +47,7 @@ func newCore(maxKeys, maxHistory int64) *core {
 		bits:   uint(shards),
 	}
 	for i := range c.shards {
-		c.shards[i].reset()
+		c.shards[i].empty()
 	}
 	c.clock.start()
 	c.visited.Store(c.clock.unix)
@@ -71,9 +71,19 @@ func (c *core) times(steady int64) times {
 	return times{steady, c.clock.wall(steady)}
 }
 
-// due says that shards are to be visited, or that time has gone back.
+// due says that shards are to be visited after a decision. It is asked before,
+// with no lock held: it forgets everything if time has gone back, since a
+// monotonic clock that does is another clock, see testing/synctest.
 func (c *core) due(steady int64) bool {
-	return uint64(steady-c.visited.Load()) >= uint64(visitEvery)
+	return uint64(steady-c.visited.Load()) >= uint64(visitEvery) && c.overdue(steady)
+}
+
+func (c *core) overdue(steady int64) bool {
+	if visited := c.visited.Load(); steady < visited-int64(time.Second) && c.visited.CompareAndSwap(visited, steady) {
+		c.clock.compare.Store(steady)
+		c.forget()
+	}
+	return true
 }
 
 // visit sweeps the shards whose turn it is: decisions come only where keys are
@@ -88,13 +98,8 @@ func (c *core) visit(now times, credit int64) {
 		return // somebody else does
 	}
 	defer c.visiting.Store(false)
-	visited := c.visited.Load()
-	if now[0] < visited-int64(time.Second) {
-		c.forget() // a monotonic clock that goes back is another clock, see testing/synctest
-		visited = now[0]
-	}
 	n := uint64(len(c.shards))
-	turns := min(uint64(max(now[0]-visited, visitEvery)/visitEvery), n)
+	turns := min(uint64(max(now[steadyClock]-c.visited.Load(), visitEvery)/visitEvery), n)
 	for work := int64(0); turns > 0 && work < visitWork; turns-- {
 		s := &c.shards[c.turn%n]
 		c.turn++
@@ -102,7 +107,7 @@ func (c *core) visit(now times, credit int64) {
 		work += c.sweep(s, now)
 		s.mu.Unlock()
 	}
-	c.visited.Store(now[0] - int64(turns)*visitEvery)
+	c.visited.Store(now[steadyClock] - int64(turns)*visitEvery)
 }
 
 // sweep sweeps a shard, which is locked, on its credit and that of the purse.
@@ -127,7 +132,8 @@ func (c *core) forget() {
 		c.rooms.own.give(int64(s.used+len(s.longs)) - s.spare)
 		c.rooms.spare.give(s.spare)
 		s.longs.free(&c.rooms)
-		s.reset()
+		s.empty()
+		s.table.empty(0)
 		s.mu.Unlock()
 	}
 }

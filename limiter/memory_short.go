@@ -38,6 +38,7 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 		}
 	}
 
+	due := c.due(steady)
 	last := none
 	for _, o := range order[:len(charges)] {
 		if n := int(o >> 2); n != last {
@@ -67,7 +68,7 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 		each[i].set(charges[i].Limit, v)
 		each[i].Degraded, each[i].Each = nil, nil
 	}
-	due := ok && c.due(steady)
+	due = due && ok
 	credit := int64(0)
 	for k, o := range order[:len(charges)] {
 		i := o & 3

@@ -18,25 +18,27 @@ func (m *Memory) single(ctx context.Context, charges []Charge, d *Decision) erro
 	c := m.start()
 	id := c.hash.of(l, charge.Key)
 	steady := c.clock.steady()
+	due := c.due(steady)
 	at := steady
 	if id.clock() == wallClock {
 		at = c.wall(charge, steady)
 	}
 	s := &c.shards[c.shardOf(id)]
 	s.mu.Lock()
-	i := s.find(id)
-	if i == noSlot {
+	var v rule.Verdict
+	if i := s.find(id); i != noSlot {
+		state := &s.slots[i].state
+		var next rule.State
+		next, v = l.rule.Take(*state, at, charge.Cost)
+		if next.A != state.A {
+			s.note(id, next.A)
+		}
+		*state = next
+	} else if v = c.first(s, id, charge, at, steady); v.Retry != 0 {
 		s.mu.Unlock()
 		return m.other(ctx, charges, d)
 	}
-	state := &s.slots[i].state
-	next, v := l.rule.Take(*state, at, charge.Cost)
-	if next.A != state.A {
-		s.note(id, next.A)
-	}
-	*state = next
 	s.credit += payment
-	due := c.due(steady)
 	var credit int64
 	if due {
 		credit, s.credit = s.credit, 0
@@ -47,6 +49,22 @@ func (m *Memory) single(ctx context.Context, charges []Charge, d *Decision) erro
 		c.visit(c.times(steady), credit)
 	}
 	return nil
+}
+
+// first decides on the first charge of a key, if that is simple.
+func (c *core) first(s *shard, id ident, charge *Charge, at, steady int64) rule.Verdict {
+	state, v := charge.Limit.rule.Take(rule.State{}, at, charge.Cost)
+	if v.Retry == 0 && charge.Cost > 0 && charge.Limit.old == nil {
+		now := c.times(steady)
+		if s.replace(slot{id, state}, now) {
+			return v
+		}
+		if c.rooms.own.take(1) {
+			s.put(slot{id, state}, now, &c.rooms)
+			return v
+		}
+	}
+	return rule.Verdict{Retry: rule.Never}
 }
 
 // other decides on one charge the long way.

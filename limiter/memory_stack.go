@@ -65,6 +65,7 @@ func (c *core) decide(each []Decision, charges []Charge) (allowed bool) {
 
 func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 	steady := st.core.clock.steady()
+	due := st.core.due(steady)
 	st.head = none
 	for i := range st.seats {
 		st.seats[i].take(st.core, &charges[i], steady)
@@ -83,7 +84,7 @@ func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 		st.decline(each)
 	}
 
-	due := st.core.due(steady) || st.full
+	due = due || st.full
 	credit := st.unlock(due)
 	if due {
 		st.core.visit(st.core.times(steady), credit)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/politehttp/polite/internal/rule"
 )
@@ -19,15 +20,18 @@ type shard struct {
 	longs  longs  // the keys with a history
 	spare  int64  // overflow entries among all
 	shared int64  // charges that were sent to one of those
-	_      [3]int // to 128 bytes
+	swept  int64  // steady instant of the last sweep
+	came   int64  // entries that have come since
+	_      [1]int // to 128 bytes
 }
 
 // payment is how many entries a decision pays for: what sweeps look at in the
 // long run. To grow moves some three entries for each new key.
 const payment = 5
 
-func (s *shard) reset() {
-	s.table, s.longs, s.spare = table{}, nil, 0
+// empty forgets all.
+func (s *shard) empty() {
+	s.longs, s.spare = nil, 0
 	s.first = times{math.MaxInt64, math.MaxInt64}
 	s.last = times{}
 }
@@ -42,6 +46,22 @@ func (s *shard) note(id ident, fresh int64) {
 	if fresh < s.first[k] {
 		s.first[k] = fresh
 	}
+}
+
+// replace enters an identity that has none where a spent one of its kind lies on
+// the way, and reports whether there is one.
+func (s *shard) replace(e slot, now times) bool {
+	if len(s.slots) == 0 {
+		return false
+	}
+	at := &s.slots[s.spot(e.id, now)]
+	if at.id.empty() || at.id.overflow() != e.id.overflow() {
+		return false
+	}
+	*at = e
+	s.came++
+	s.note(e.id, e.state.A)
+	return true
 }
 
 // put enters an identity that has none, and has been given room. A spent entry
@@ -66,6 +86,7 @@ func (s *shard) put(e slot, now times, rooms *rooms) {
 		s.spare++
 	}
 	*at = e
+	s.came++
 	s.note(e.id, e.state.A)
 }
 
@@ -149,28 +170,42 @@ func (s *shard) lift(id ident, r *rule.Rule, at int64, rooms *rooms) (state rule
 // at every entry, and returns what it cost. If all are spent it looks at none.
 func (s *shard) sweep(now times, rooms *rooms, credit int64) int64 {
 	entries := int64(s.used + len(s.longs))
-	if entries == 0 || s.first[0] > now[0] && s.first[1] > now[1] {
+	if entries == 0 {
+		if s.soon(now) == 0 {
+			s.slots = nil
+		}
+		return 0
+	}
+	if s.first[steadyClock] > now[steadyClock] && s.first[wallClock] > now[wallClock] {
 		return 0
 	}
 	own, spare := entries-s.spare, s.spare
-	if s.last[0] <= now[0] && s.last[1] <= now[1] {
-		s.longs.free(rooms)
-		s.reset()
-		rooms.own.give(own)
-		rooms.spare.give(spare)
-		return 0
-	}
 	cost := int64(len(s.slots) + len(s.longs))
-	if credit < cost {
-		return 0
-	}
 	c := newCensus()
-	s.table.sweep(now, &c)
-	s.longs = s.longs.sweep(now, &c, rooms)
+	if s.last[steadyClock] <= now[steadyClock] && s.last[wallClock] <= now[wallClock] {
+		cost = int64(len(s.longs))
+		s.longs.free(rooms)
+		s.empty()
+		s.table.empty(s.soon(now))
+	} else if credit < cost {
+		return 0
+	} else {
+		s.table.sweep(now, &c, s.soon(now))
+		s.longs = s.longs.sweep(now, &c, rooms)
+	}
 	s.spare, s.first, s.last = c.spare, c.first, c.last
+	s.swept, s.came = now[steadyClock], 0
 	rooms.own.give(own - c.own)
 	rooms.spare.give(spare - c.spare)
 	return cost
+}
+
+// soon is how many entries will come, at the pace of late, until a visit: a
+// table that they would make grow again is left as it is.
+func (s *shard) soon(now times) int {
+	const until = int64(time.Second / 4)
+	past := max(now[steadyClock]-s.swept, until)
+	return int(float64(s.came) * float64(until) / float64(past))
 }
 
 // rooms counts what all shards hold, against the bounds.

@@ -162,8 +162,9 @@ func (c *census) count(id ident, fresh int64) {
 	c.last[k] = max(c.last[k], fresh)
 }
 
-// sweep removes what is spent and gives back memory that is not needed.
-func (t *table) sweep(now times, c *census) {
+// sweep removes what is spent, and gives back memory beyond that of what is not,
+// and of as many as will come soon.
+func (t *table) sweep(now times, c *census, soon int) {
 	live := 0
 	for i := range t.slots {
 		if s := &t.slots[i]; !s.id.empty() && !s.spent(now) {
@@ -171,19 +172,19 @@ func (t *table) sweep(now times, c *census) {
 			live++
 		}
 	}
+	need := max(live, soon)
 	switch {
 	case live == 0:
-		*t = table{}
-	case live == t.used:
-	case live*3 <= len(t.slots):
+		t.empty(soon)
+	case need*3 <= len(t.slots):
 		old := t.slots
-		*t = tableFor(live + live/4)
+		*t = tableFor(need + need/4)
 		for i := range old {
 			if s := &old[i]; !s.id.empty() && !s.spent(now) {
 				t.place(*s)
 			}
 		}
-	default:
+	case live < t.used:
 		for i := 0; i < len(t.slots); {
 			if s := &t.slots[i]; !s.id.empty() && s.spent(now) {
 				t.remove(i)
@@ -192,4 +193,17 @@ func (t *table) sweep(now times, c *census) {
 			}
 		}
 	}
+}
+
+// empty removes all.
+func (t *table) empty(soon int) {
+	switch {
+	case soon == 0:
+		t.slots = nil
+	case soon*3 <= len(t.slots):
+		t.slots = tableFor(soon + soon/4).slots
+	default:
+		clear(t.slots)
+	}
+	t.used = 0
 }
