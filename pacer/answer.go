@@ -80,6 +80,14 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 //	429, 503 without any number      slow down, and come back by oneself
 //	any, with a limit that is spent  hold until its reset
 //	any, with little left            spread that until the reset
+//	any, once a limit was spent      deal out what it gives
+//
+// A limit with a window of up to a minute that is spent is asked for more than
+// it gives. From then on, until half of it is left with nobody waiting, its
+// units leave at the pace of quota and window: up to three times that while
+// there is much, less when little more than nothing is left. So one client
+// uses all of it and is refused no more, and several that share it without
+// knowing of each other find their shares, at the cost of some refusals.
 //
 // The first slow-down is to seven tenths of Rate, or of what was accepted lately
 // if that is less and steady.
@@ -118,6 +126,11 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 	}
 	before := l.hold.end
 	changed := !told && l.tell(t, s.Limits, p.spreadBelow())
+	if len(l.rations) > 0 {
+		l.rations.answered(t, l.worth(1))
+		changed = true
+	}
+	changed = p.spreadBelow() > 0 && l.ration(t, s) || changed
 	switch {
 	case told:
 		if l.hold.asked {

@@ -37,7 +37,7 @@ func keysOf(p *Pacer) (keys []string) {
 }
 
 // What is in use stays: a used bucket, a hold, a waiter, a call in flight, a
-// learnt rate, a spread. Further keys share an entry, and so a pace, until it
+// learnt rate, a spread, a ration. Further keys share an entry, and so a pace, until it
 // is as new.
 func TestKeyInUseStays(t *testing.T) {
 	for name, use := range map[string]func(p *Pacer) (end func()){
@@ -59,6 +59,12 @@ func TestKeyInUseStays(t *testing.T) {
 		"spread": func(p *Pacer) func() {
 			p.Observe("used", limited(200, limit("", 100, 5, time.Minute)), time.Now())
 			return func() { time.Sleep(time.Minute) }
+		},
+		"ration": func(p *Pacer) func() {
+			p.Observe("used", limited(200, limit("", 100, 0, 2*time.Second)), time.Now())
+			time.Sleep(3 * time.Second)
+			p.Observe("used", limited(200, limit("", 100, 40, 2*time.Second)), time.Now())
+			return func() { time.Sleep(4 * time.Second) }
 		},
 		"in flight": func(p *Pacer) func() {
 			p.MaxInFlight = 1

@@ -26,6 +26,7 @@ type line struct {
 	hold     hold
 	learnt   learnt
 	spread   spread
+	rations  rations
 	flight   flight
 	inFlight int
 	release  func() // bound once; counts a call out
@@ -62,6 +63,11 @@ func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
 			at, why = t, observe.Spread
 		}
 	}
+	if len(l.rations) > 0 {
+		if t := l.rations.soonest(at, ahead, n); t > at {
+			at, why = t, observe.Spread
+		}
+	}
 	return at, why
 }
 
@@ -86,11 +92,12 @@ func (l *line) settle(now int64) {
 		l.spread.on = false
 		l.hold.ease(l.spread.free, l.spread.width)
 	}
+	l.rations.settle(now)
 }
 
 // take lets a call of n units leave now, which soonest and full allowed.
 func (l *line) take(now, n int64) {
-	paced := !l.bucket.pace.Rate.none() || l.learnt.on()
+	paced := !l.bucket.pace.Rate.none() || l.learnt.on() || len(l.rations) > 0
 	if l.hold.end > 0 {
 		l.hold.take(now, l.pacer.maxHold(), max(0, l.calls()-1), paced)
 	}
@@ -104,6 +111,7 @@ func (l *line) take(now, n int64) {
 	if l.spread.on {
 		l.spread.take(now, n, l.out(now))
 	}
+	l.rations.take(now, n)
 	if l.pacer.MaxInFlight > 0 {
 		l.inFlight++
 	}
@@ -153,6 +161,21 @@ func (l *line) tell(now int64, limits []headerparse.Limit, below float64) (chang
 		// An answer without the limit that is spread is taken to have used it.
 		l.spread.left -= l.worth(1)
 		changed = true
+	}
+	return changed
+}
+
+// ration takes in what an answer says of the limits that are rationed, and of
+// those that are to be.
+func (l *line) ration(now int64, s *headerparse.Signal) (changed bool) {
+	refused := s.Told && throttle(s.Status)
+	for i := range s.Limits {
+		m := &s.Limits[i]
+		if m.Remaining < 0 || m.Quota <= 0 || m.Unit == "concurrent-requests" || m.Unit == "content-bytes" {
+			continue
+		}
+		spent := waitable(m) && (m.Remaining == 0 || refused && i == s.By)
+		changed = l.rations.tell(now, m, spent, !refused && l.calls() == 0) || changed
 	}
 	return changed
 }
@@ -211,6 +234,7 @@ func (l *line) fresh(now int64) int64 {
 	if l.spread.on {
 		at = max(at, l.spread.free)
 	}
+	at = l.rations.fresh(at)
 	if l.hold.empty { // the bucket is going to be as settle leaves it
 		return max(at, l.bucket.fresh(l.hold.end, 1))
 	}
@@ -220,7 +244,7 @@ func (l *line) fresh(now int64) int64 {
 // refresh says to those who come without the lock what they may do so.
 func (l *line) refresh(now int64) {
 	held := l.hold.active(now) || l.hold.gap > 0 || l.hold.empty
-	quiet := !held && !l.spread.on && !l.learnt.on()
+	quiet := !held && !l.spread.on && !l.learnt.on() && len(l.rations) == 0
 	l.quiet.Store(quiet)
 	l.free.Store(quiet && l.bucket.pace.Rate.none() && l.pacer.MaxInFlight <= 0 && l.calls() == 0)
 }

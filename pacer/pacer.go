@@ -13,6 +13,7 @@
 //	           ├─ rate       Rate and Burst, or evenly (LeakyBucket); Shared: with others
 //	Wait ─ key ┼─ learnt     a rate found from refusals that tell no numbers (CUBIC)
 //	           ├─ spread     little is left: that, evenly until its reset
+//	           │             a limit was spent: from then on, what it gives
 //	           └─ in flight  MaxInFlight calls at most between Wait and release
 //
 // # Which to choose
@@ -86,7 +87,8 @@ type Pacer struct {
 	// shows that the hold is over. Zero: 1 hour. Negative: unbounded.
 	MaxHold time.Duration
 	// SpreadBelow is the share of a quota under which what the provider says
-	// is left is spread until the reset. Zero: 0.1. Negative: never.
+	// is left is spread until the reset. Zero: 0.1. Negative: never, and a limit
+	// that was spent is asked again without a pace (see Observe).
 	SpreadBelow float64
 	// MaxKeys is how many keys have an entry of their own. At the bound the
 	// oldest that equals a new one goes; if none does, further keys share
