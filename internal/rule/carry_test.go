@@ -83,6 +83,11 @@ func TestCarryBucket(t *testing.T) {
 	k = k.carry(made(NewBucket(LeakyMeter, 1, 3*second, 2)), now)
 	assert.Equal(t, Verdict{Retry: 3 * second, Reset: 6 * second}, k.take(now, 1), "full, not beyond")
 
+	full := keep(made(NewBucket(TokenBucket, 1, second, 3)))
+	full.take(today, 3)
+	now = today - hour // no more than full, though the clock has stepped back
+	assert.EqualValues(t, 7, full.carry(made(NewBucket(TokenBucket, 2, second, 10)), now).take(now, 0).Remaining)
+
 	check(t, 3000, func(rng *rand.Rand) bool {
 		draw := func() *Rule {
 			return made(NewBucket(Kind(rng.IntN(3)), 1+rng.Int64N(1<<20), 1+rng.Int64N(1<<(1+rng.IntN(30))), 1+rng.Int64N(1<<(1+rng.IntN(31)))))
