@@ -78,7 +78,7 @@ func isForwardedPort(s string) bool {
 // with none.
 func cutToken(s string) (token, rest string) {
 	i := 0
-	for i < len(s) && isTokenByte(s[i]) {
+	for i < len(s) && tokenBytes[s[i]] {
 		i++
 	}
 	return s[:i], s[i:]

@@ -104,18 +104,17 @@ func isAlnum(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// isTokenByte is tchar of RFC 9110, 5.6.2.
-func isTokenByte(c byte) bool {
-	return isAlnum(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-}
+// tokenBytes is tchar of RFC 9110, 5.6.2.
+var tokenBytes = func() (t [256]bool) {
+	for c := range t {
+		t[c] = isAlnum(byte(c)) || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0
+	}
+	return t
+}()
 
 func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !isTokenByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
+	_, rest := cutToken(s)
+	return s != "" && rest == ""
 }
 
 // trimSpace removes optional white space (RFC 9110, 5.6.3).
