@@ -22,7 +22,7 @@ var Decisions = Group{"Decisions", []Question{
 }}
 
 func decisions(name string, sides []Side) Question {
-	return Question{Name: name, Base: XTimeMapName, Sides: sides, Metrics: []string{"ns/op", "allocs/op", "%-wrong", "CPU-ns/op"}}
+	return Question{Name: name, Base: XTimeMapName, Sides: sides, Rounds: 7, Metrics: []string{"ns/op", "allocs/op", "%-wrong", "CPU-ns/op"}}
 }
 
 const hotKey = "203.0.113.7"

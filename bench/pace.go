@@ -81,7 +81,7 @@ func paces() []Question {
 		for _, callers := range []int{1, 16} {
 			q := Question{
 				Name: fmt.Sprintf("%d a second, callers %d", n, callers), Base: "x/time", Rounds: 5,
-				Metrics: []string{"|%-rate|", "%-rate", "µs-p50", "µs-p99", "in-1s", "over", "own-over", "µs-CPU"},
+				Metrics: []string{"%-off", "%-rate", "µs-p50", "µs-p99", "in-1s", "over", "own-over", "µs-CPU"},
 			}
 			for _, p := range Paces {
 				q.Sides = append(q.Sides, always(p.Name, once(func(b *testing.B) { pace(b, p, n, callers) })))
@@ -130,7 +130,7 @@ func pace(b *testing.B, p Pace, n, callers int) {
 	took := all[len(all)-1].Sub(all[0])
 	off := 100 * (float64(len(all)-1)/took.Seconds()/float64(n) - 1)
 	b.ReportMetric(off, "%-rate")
-	b.ReportMetric(math.Abs(off), "|%-rate|")
+	b.ReportMetric(math.Abs(off), "%-off")
 	var spacing histogram
 	for i, at := range all[1:] {
 		spacing.add((at.Sub(all[i]) - time.Second/time.Duration(n)).Abs())
