@@ -74,6 +74,9 @@ func TestProblemIsNotStored(t *testing.T) {
 	assert.Equal(t, []string{"no-store"}, w.Header()["Cache-Control"])
 	assert.Equal(t, []string{"60"}, w.Header()["Retry-After"])
 	assert.Equal(t, "yes", w.Header().Get("X-Kept"))
+	never := (&Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{window("w", 1)}, Cost: func(*http.Request) int64 { return 2 }}}}).Handler(ok200)
+	guarded = never
+	assert.NotContains(t, ask(h, "GET", "/").Header(), "Retry-After", "of a refusal for ever")
 	for _, name := range misleading {
 		assert.Equal(t, http.CanonicalHeaderKey(name), name)
 		assert.NotContains(t, w.Header(), name)
