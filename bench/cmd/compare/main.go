@@ -27,16 +27,17 @@ func main() {
 	each := flag.Duration("each", 100*time.Millisecond, "time for each measurement that is a loop")
 	only := flag.String("run", "", "only the questions whose Group/Name this `regexp` matches")
 	sides := flag.String("sides", "", "only the sides that this `regexp` matches; a question's base always")
+	busy := flag.Bool("busy", false, "compare what the processors spent, for a machine on which something else runs")
 	raw := flag.String("raw", filepath.Join("results", "raw.txt"), "`file` for all measurements")
 	flag.DurationVar(&bench.PaceFor, "pace", bench.PaceFor, "time for each measurement of pacing")
 	flag.Parse()
-	if err := compare(*rounds, *each, *only, *sides, *raw); err != nil {
+	if err := compare(*rounds, *each, *only, *sides, *raw, *busy); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
 }
 
-func compare(rounds int, each time.Duration, only, sides, raw string) error {
+func compare(rounds int, each time.Duration, only, sides, raw string, busy bool) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -68,6 +69,12 @@ func compare(rounds int, each time.Duration, only, sides, raw string) error {
 			q.Sides = slices.DeleteFunc(slices.Clone(q.Sides), func(s bench.Side) bool {
 				return s.Name != q.Base && !side.MatchString(s.Name)
 			})
+			if q.Metrics == nil {
+				q.Metrics = []string{"ns/op", "allocs/op", "CPU-ns/op"}
+			}
+			if busy {
+				q.Metrics = processorFirst(q.Metrics)
+			}
 			fmt.Printf("\n### %s: %s\n\n", g.Name, q.Name)
 			measure(name, q, rounds, kept).print(os.Stdout)
 		}
@@ -75,6 +82,16 @@ func compare(rounds int, each time.Duration, only, sides, raw string) error {
 	fmt.Printf("\n%s, %s/%s, %d processors, %.0f minutes.\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), time.Since(began).Minutes())
 	return nil
+}
+
+func processorFirst(metrics []string) []string {
+	metrics = slices.Clone(metrics)
+	for i, m := range metrics {
+		if strings.Contains(m, "CPU") {
+			return slices.Insert(slices.Delete(metrics, i, i+1), 0, m)
+		}
+	}
+	return metrics
 }
 
 // table is what was measured: a figure for each metric, side and round.
@@ -86,9 +103,6 @@ type table struct {
 func measure(name string, q bench.Question, rounds int, raw io.Writer) table {
 	if q.Rounds > 0 {
 		rounds = min(rounds, q.Rounds)
-	}
-	if q.Metrics == nil {
-		q.Metrics = []string{"ns/op", "allocs/op", "CPU-ns/op"}
 	}
 	t := table{q, make(map[string][][]float64)}
 	for _, m := range q.Metrics {
