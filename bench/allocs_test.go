@@ -56,8 +56,8 @@ func TestAllocations(t *testing.T) {
 					continue
 				}
 				left--
-				if got := perRun(s) - base; got > want {
-					t.Errorf("%s allocates %v times; it was %v", name, got, want)
+				if got := perRun(s) - base; got > want+0.2 { // what is made some at a time is less than one
+					t.Errorf("%s allocates %.2f times; it was %v", name, got, want)
 				}
 			}
 		}
@@ -74,7 +74,7 @@ func perRun(s Side) float64 {
 	least := math.Inf(1)
 	for range 3 {
 		r := testing.Benchmark(run)
-		least = min(least, math.Round(float64(r.MemAllocs)/float64(r.N)))
+		least = min(least, float64(r.MemAllocs)/float64(r.N))
 	}
 	return least
 }

@@ -12,7 +12,7 @@ type Question struct {
 	Sides   []Side
 	Base    string   // the side that the others are compared with
 	Added   bool     // what a side adds to Base is compared, not the whole
-	Metrics []string // what the table shows; the first is compared. Nil: ns/op, allocs/op, CPU-ns/op
+	Metrics []string // what the table shows; the first is compared. Nil: ns/op, allocs/op, B/op, CPU-ns/op
 	Rounds  int      // how many at most; zero: as many as are asked for
 }
 

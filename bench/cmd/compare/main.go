@@ -70,7 +70,7 @@ func compare(rounds int, each time.Duration, only, sides, raw string, busy bool)
 				return s.Name != q.Base && !side.MatchString(s.Name)
 			})
 			if q.Metrics == nil {
-				q.Metrics = []string{"ns/op", "allocs/op", "CPU-ns/op"}
+				q.Metrics = []string{"ns/op", "allocs/op", "B/op", "CPU-ns/op"}
 			}
 			if busy {
 				q.Metrics = processorFirst(q.Metrics)
@@ -135,7 +135,9 @@ func figure(r testing.BenchmarkResult, metric string) float64 {
 	case metric == "ns/op":
 		return float64(r.T.Nanoseconds()) / float64(r.N)
 	case metric == "allocs/op":
-		return float64(r.AllocsPerOp())
+		return float64(r.MemAllocs) / float64(r.N) // AllocsPerOp rounds down
+	case metric == "B/op":
+		return float64(r.MemBytes) / float64(r.N)
 	}
 	return math.NaN()
 }
@@ -203,6 +205,9 @@ func ratio(a, b, less []float64) string {
 }
 
 func number(v float64) string {
+	if near := math.Round(v); math.Abs(v-near) < 0.005 {
+		v = near
+	}
 	switch {
 	case math.IsNaN(v):
 		return ""
