@@ -8,14 +8,14 @@ import (
 
 // allocations are what ours may allocate, once it is warm. Times differ between
 // machines, these do not. Who makes one smaller writes it here; who makes one
-// larger says why in the commit.
+// larger says why in the commit. What is made eight at a time is an eighth.
 var allocations = map[string]float64{
-	"Outbound/GET/polite":                              0,
-	"Outbound/GET/polite, fixed rate":                  0,
+	"Outbound/GET/polite":                              0.13,
+	"Outbound/GET/polite, fixed rate":                  0.13,
 	"Outbound/GET/polite, no AttemptTimeout":           0,
-	"Outbound/GET, 8 header fields/polite":             0,
+	"Outbound/GET, 8 header fields/polite":             0.13,
 	"Outbound/POST 1 KiB/polite":                       6,
-	"Outbound/GET failing twice/polite":                12,
+	"Outbound/GET failing twice/polite":                12.38,
 	"Outbound/POST 1 KiB failing twice/polite":         22,
 	"Parsing/no limit among 8 fields/polite":           0,
 	"Parsing/429 with Retry-After/polite":              0,
@@ -29,7 +29,7 @@ var allocations = map[string]float64{
 	"Decisions/three limits at once/polite, three":     0,
 	"Decisions/1e6 keys at random, 1 goroutine/polite": 0,
 	"Handlers/admitted/polite":                         3,
-	"Handlers/refused/polite":                          6,
+	"Handlers/refused/polite":                          5,
 }
 
 // TestAllocations compares what ours allocates beyond the base of its question,
@@ -56,7 +56,7 @@ func TestAllocations(t *testing.T) {
 					continue
 				}
 				left--
-				if got := perRun(s) - base; got > want+0.2 { // what is made some at a time is less than one
+				if got := perRun(s) - base; got > want+0.1 { // warming up has its part
 					t.Errorf("%s allocates %.2f times; it was %v", name, got, want)
 				}
 			}
