@@ -84,14 +84,16 @@ func compare(rounds int, each time.Duration, only, sides, raw string, busy bool)
 	return nil
 }
 
+// processorFirst puts the time of the processors in the place of the time on the
+// clock, or of what was done in a second.
 func processorFirst(metrics []string) []string {
-	metrics = slices.Clone(metrics)
-	for i, m := range metrics {
-		if strings.Contains(m, "CPU") {
-			return slices.Insert(slices.Delete(metrics, i, i+1), 0, m)
-		}
+	i := slices.IndexFunc(metrics, func(m string) bool { return strings.Contains(m, "CPU") })
+	if i < 0 || metrics[0] != "ns/op" && !strings.HasSuffix(metrics[0], "s/s") {
+		return metrics
 	}
-	return metrics
+	metrics = slices.Clone(metrics)
+	processor := metrics[i]
+	return slices.Insert(slices.Delete(metrics, i, i+1), 0, processor)
 }
 
 // table is what was measured: a figure for each metric, side and round.
