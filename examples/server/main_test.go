@@ -67,7 +67,12 @@ func TestServe(t *testing.T) {
 	said := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, []string{"--serve", "127.0.0.1:0"}, first(said)) }()
-	assert.Contains(t, <-said, "curl -i http://127.0.0.1:")
+	select {
+	case text := <-said:
+		assert.Contains(t, text, "curl -i http://127.0.0.1:")
+	case err := <-ended:
+		require.FailNow(t, "it ended at once", "%v", err)
+	}
 	cancel()
 	require.NoError(t, <-ended)
 }
