@@ -63,9 +63,9 @@ func compile(g *Guard) (*guard, error) {
 		return nil, errors.New("limiter: Guard.Rules is empty; a guard has at least one rule")
 	}
 	for i, r := range g.Rules {
-		checked, err := compileRule(r)
+		checked, err := compileRule(fmt.Sprintf("limiter: Guard.Rules[%d].", i), r)
 		if err != nil {
-			return nil, fmt.Errorf("limiter: Guard.Rules[%d].%w", i, err)
+			return nil, err
 		}
 		ready.rules = append(ready.rules, checked)
 		ready.say(r.Limits)
@@ -96,58 +96,58 @@ func (g *guard) say(limits []*Limit) {
 	}
 }
 
-// compileRule checks one rule. Its errors begin with the field's name.
-func compileRule(r Rule) (guardRule, error) {
+// compileRule checks one rule; at is where it stands, for errors.
+func compileRule(at string, r Rule) (guardRule, error) {
 	c := guardRule{Rule: r}
 	var err error
 	if c.matcher, err = newMatcher(r.Pattern); err != nil {
-		return c, fmt.Errorf("Pattern is %q; allowed is a pattern of http.ServeMux: %w", r.Pattern, err)
+		return c, fmt.Errorf("%sPattern is %q; allowed is a pattern of http.ServeMux: %w", at, r.Pattern, err)
 	}
 	switch {
 	case r.Key == nil:
-		return c, errors.New("Key is nil; a rule must say whose units a request uses, as limiter.ByAddress(nil) or limiter.Global do")
+		return c, fmt.Errorf("%sKey is nil; a rule must say whose units a request uses, as limiter.ByAddress(nil) or limiter.Global do", at)
 	case len(r.Limits) == 0 && r.Tier == nil:
-		return c, errors.New("Limits is empty and Tier is nil; a rule has one of them")
+		return c, fmt.Errorf("%sLimits is empty and Tier is nil; a rule has one of them", at)
 	case len(r.Limits) > 0 && r.Tier != nil:
-		return c, fmt.Errorf("Limits has %d limits and Tier is set; a rule has only one of them", len(r.Limits))
+		return c, fmt.Errorf("%sLimits has %d limits and Tier is set; a rule has only one of them", at, len(r.Limits))
 	case len(r.Plans) > 0 && r.Tier == nil:
-		return c, fmt.Errorf("Plans has %d plans and Tier is nil; Plans describe what Tier returns", len(r.Plans))
+		return c, fmt.Errorf("%sPlans has %d plans and Tier is nil; Plans describe what Tier returns", at, len(r.Plans))
 	}
-	if err := checkLimits(r.Limits); err != nil {
-		return c, fmt.Errorf("Limits%w", err)
+	if err := checkLimits(at+"Limits", r.Limits); err != nil {
+		return c, err
 	}
 	for i, p := range r.Plans {
 		if p.Name == "" {
-			return c, fmt.Errorf("Plans[%d].Name is empty; a plan has the name that its customers know", i)
+			return c, fmt.Errorf("%sPlans[%d].Name is empty; a plan has the name that its customers know", at, i)
 		}
 		if len(p.Limits) == 0 {
-			return c, fmt.Errorf("Plans[%d].Limits is empty; a plan has at least one limit", i)
+			return c, fmt.Errorf("%sPlans[%d].Limits is empty; a plan has at least one limit", at, i)
 		}
-		if err := checkLimits(p.Limits); err != nil {
-			return c, fmt.Errorf("Plans[%d].Limits%w", i, err)
+		if err := checkLimits(fmt.Sprintf("%sPlans[%d].Limits", at, i), p.Limits); err != nil {
+			return c, err
 		}
 	}
 	c.policy = policyField(r.Limits)
 	return c, nil
 }
 
-// checkLimits checks limits that are charged together.
-func checkLimits(limits []*Limit) error {
+// checkLimits checks limits that are charged together; at is where they stand.
+func checkLimits(at string, limits []*Limit) error {
 	for i, l := range limits {
 		switch {
 		case l == nil:
-			return fmt.Errorf("[%d] is nil; a limit comes from a constructor such as limiter.TokenBucket, whose error must be looked at", i)
+			return fmt.Errorf("%s[%d] is nil; a limit comes from a constructor such as limiter.TokenBucket, whose error must be looked at", at, i)
 		case l.rule == nil:
-			return fmt.Errorf("[%d] is a Limit that was not made by a constructor; use one such as limiter.TokenBucket", i)
+			return fmt.Errorf("%s[%d] is a Limit that was not made by a constructor; use one such as limiter.TokenBucket", at, i)
 		case l.OnFailure < Open || l.OnFailure > Local:
-			return fmt.Errorf("[%d].OnFailure is %d; allowed are Open, Closed and Local", i, l.OnFailure)
+			return fmt.Errorf("%s[%d].OnFailure is %d; allowed are Open, Closed and Local", at, i, l.OnFailure)
 		}
 		if err := checkName(l.name); err != nil {
-			return fmt.Errorf("[%d].Name is %q: %w", i, l.name, err)
+			return fmt.Errorf("%s[%d].Name is %q: %w", at, i, l.name, err)
 		}
 		for j, other := range limits[:i] {
 			if l.name == other.name {
-				return fmt.Errorf("[%d] and [%d] are both named %q; clients know limits by name, so names differ", j, i, l.name)
+				return fmt.Errorf("%s[%d] and [%d] are both named %q; clients know limits by name, so names differ", at, j, i, l.name)
 			}
 		}
 	}
