@@ -1,0 +1,244 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/politehttp/polite/redisstore/internal/redact"
+)
+
+// What a Redis that hangs costs is bounded by these. A connection that says
+// nothing for silence is given up with all that waits on it; it is asked for a
+// sign of life every heartbeat. With rueidis's own defaults, of ten seconds and
+// one, ten thousand callers wait for twelve seconds.
+const (
+	dialTimeout  = 500 * time.Millisecond
+	silence      = 100 * time.Millisecond
+	heartbeat    = 200 * time.Millisecond
+	flushDelay   = 20 * time.Microsecond
+	oneConn      = -1 // of rueidis.ClientOption.PipelineMultiplex
+	maxRedirects = 3
+)
+
+// Rueidis returns the Client to use by default. It sends nothing: the first
+// decision connects, and it does not matter if Redis is there before.
+//
+// Only InitAddress is required. These fields have other defaults than rueidis
+// gives them, so that the deadline of a decision holds for ten thousand callers
+// when Redis hangs, and because one connection that is never idle is the fastest
+// way to a server with one thread:
+//
+//	Dialer.Timeout                      500 ms
+//	Dialer.KeepAlive                    200 ms
+//	ConnWriteTimeout                    100 ms
+//	MaxFlushDelay                       20 µs; negative: none
+//	PipelineMultiplex                   one connection to each server
+//	ClusterOption.MaxMovedRedirections  3
+//
+// DisableRetry and DisableCache are set whatever o says. An error names a field
+// by which a script could be sent twice or to a replica, or an address that is
+// none; it never holds a password.
+//
+// The Client has a method Close (io.Closer).
+func Rueidis(o rueidis.ClientOption) (Client, error) {
+	if err := checkRueidis(&o); err != nil {
+		return nil, err
+	}
+	o.DisableRetry, o.DisableCache = true, true
+	orDefault(&o.Dialer.Timeout, dialTimeout)
+	orDefault(&o.Dialer.KeepAlive, heartbeat)
+	orDefault(&o.ConnWriteTimeout, silence)
+	orDefault(&o.MaxFlushDelay, flushDelay)
+	orDefault(&o.PipelineMultiplex, oneConn)
+	orDefault(&o.ClusterOption.MaxMovedRedirections, maxRedirects)
+	o.MaxFlushDelay = max(o.MaxFlushDelay, 0)
+	return &rueidisClient{option: o}, nil
+}
+
+func orDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func checkRueidis(o *rueidis.ClientOption) error {
+	if len(o.InitAddress) == 0 {
+		return errors.New("redisstore: ClientOption.InitAddress is empty: at least one address is needed")
+	}
+	for i, address := range o.InitAddress {
+		// Not shown: a URL in the wrong place holds the password.
+		if _, _, err := net.SplitHostPort(address); err != nil || strings.ContainsAny(address, "@/") && o.DialCtxFn == nil {
+			return fmt.Errorf("redisstore: ClientOption.InitAddress[%d] is not of the form host:port", i)
+		}
+	}
+	switch {
+	case o.ConnLifetime != 0:
+		return fmt.Errorf("redisstore: ClientOption.ConnLifetime is %v: only 0 is allowed, as rueidis sends again what a connection had in flight when its life ended", o.ConnLifetime)
+	case o.SendToReplicas != nil:
+		return errors.New("redisstore: ClientOption.SendToReplicas is set: only nil is allowed, as every script writes")
+	case o.ReplicaOnly:
+		return errors.New("redisstore: ClientOption.ReplicaOnly is set: only false is allowed, as every script writes")
+	case o.PipelineMultiplex > rueidis.MaxPipelineMultiplex:
+		return fmt.Errorf("redisstore: ClientOption.PipelineMultiplex is %d: at most %d is allowed", o.PipelineMultiplex, rueidis.MaxPipelineMultiplex)
+	}
+	return nil
+}
+
+// A rueidisClient connects when it is first used. rueidis.NewClient waits for
+// the connection, so it runs beside the callers, once for all of them.
+type rueidisClient struct {
+	option rueidis.ClientOption
+	ready  atomic.Pointer[rueidis.Client]
+
+	mu     sync.Mutex
+	dial   *connecting // under way; else nil
+	closed bool
+}
+
+type connecting struct {
+	done   chan struct{}
+	client rueidis.Client // after done
+	err    error          // after done
+}
+
+// endsItself makes the context of a call superfluous: the timeouts of the
+// connection end it.
+func (c *rueidisClient) endsItself() {}
+
+func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string) (reply []string, err error) {
+	// rueidis panics on keys of different slots, and on a redirection without
+	// an address.
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, &brokenError{fmt.Sprint(p)}
+		}
+	}()
+	client, err := c.connected(ctx)
+	if err != nil {
+		return nil, c.clean(err)
+	}
+	result := client.Do(ctx, client.B().Evalsha().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	if noScript(result.Error()) {
+		result = client.Do(ctx, client.B().Eval().Script(s.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	}
+	message, err := result.ToMessage()
+	if err != nil {
+		return nil, c.clean(err)
+	}
+	return flat(&message)
+}
+
+// connected returns the client, and waits for the connection if there is none
+// yet, but no longer than ctx lasts.
+func (c *rueidisClient) connected(ctx context.Context) (rueidis.Client, error) {
+	if client := c.ready.Load(); client != nil {
+		return *client, nil
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, rueidis.ErrClosing
+	}
+	dial := c.dial
+	if dial == nil && c.ready.Load() == nil {
+		dial = &connecting{done: make(chan struct{})}
+		c.dial = dial
+		go c.connect(dial)
+	}
+	c.mu.Unlock()
+	if dial == nil {
+		return *c.ready.Load(), nil
+	}
+	select {
+	case <-dial.done:
+		return dial.client, dial.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// connect makes the connection. It ends by the timeouts of dialing, or of the
+// connection.
+func (c *rueidisClient) connect(dial *connecting) {
+	client, err := rueidis.NewClient(c.option)
+	if err != nil && client != nil {
+		client.Close()
+		client = nil
+	}
+	c.mu.Lock()
+	switch {
+	case err != nil:
+	case c.closed:
+		err = rueidis.ErrClosing
+	default:
+		c.ready.Store(&client)
+	}
+	c.dial = nil
+	c.mu.Unlock()
+	if err != nil && client != nil {
+		client.Close()
+		client = nil
+	}
+	dial.client, dial.err = client, err
+	close(dial.done)
+}
+
+// Close ends the connections. Calls in flight end with an error.
+func (c *rueidisClient) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	client := c.ready.Load()
+	c.mu.Unlock()
+	if client != nil {
+		(*client).Close()
+	}
+	return nil
+}
+
+// clean turns an answer of Redis into a ReplyError, and takes passwords out of
+// everything else.
+func (c *rueidisClient) clean(err error) error {
+	if reply, ok := replied(err); ok {
+		return reply
+	}
+	return redact.Error(err, c.option.Password, c.option.Sentinel.Password)
+}
+
+// flat returns a string, an integer, or an array of those, as text.
+func flat(m *rueidis.RedisMessage) ([]string, error) {
+	if !m.IsArray() {
+		text, err := scalar(m)
+		return []string{text}, err
+	}
+	elements, err := m.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	reply := make([]string, len(elements))
+	for i := range elements {
+		if reply[i], err = scalar(&elements[i]); err != nil {
+			return nil, err
+		}
+	}
+	return reply, nil
+}
+
+func scalar(m *rueidis.RedisMessage) (string, error) {
+	switch {
+	case m.IsString():
+		return m.ToString()
+	case m.IsInt64():
+		n, err := m.ToInt64()
+		return strconv.FormatInt(n, 10), err
+	}
+	return "", errReply
+}
