@@ -49,13 +49,11 @@ func (a *Attempt) RoundTrip(base http.RoundTripper) (*http.Response, error) {
 	}
 	c := a.call
 	a.sent, c.handed = true, true
-	var began time.Time
 	if c.sent++; c.sent == 1 && c.policy.Budget != NoBudget {
-		began = a.Began()
-		c.open(began)
+		c.open(a.Began())
 	}
 	if c.hooks == nil {
-		return a.roundTrip(base, began)
+		return a.roundTrip(base)
 	}
 	return a.observed(base)
 }
@@ -85,10 +83,10 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 		h.Attempted(ctx, event)
 	}
 	if h.Answered == nil {
-		return a.roundTrip(base, time.Time{})
+		return a.roundTrip(base)
 	}
 	started := a.Began()
-	resp, err := a.roundTrip(base, started)
+	resp, err := a.roundTrip(base)
 	now := a.call.State.now()
 	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(started)}
 	if err == nil {
@@ -109,8 +107,8 @@ func (a *Attempt) event() observe.Attempt {
 	return e
 }
 
-// roundTrip is RoundTrip at an instant, if that is known.
-func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Response, error) {
+// roundTrip is RoundTrip after the hooks.
+func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
 	once := !c.bodiless && c.safe && c.policy.attempts() > 1 && repeatsBelow(r, c.Header)
@@ -151,10 +149,7 @@ func (a *Attempt) roundTrip(base http.RoundTripper, began time.Time) (*http.Resp
 	var resp *http.Response
 	var err error
 	if f != nil {
-		if began.IsZero() {
-			began = a.Began()
-		}
-		switch f.begin(c.State, began, limit, events); {
+		switch f.begin(c.State, a.since(), limit, events); {
 		case events:
 			trace.up = f.up
 		case f.up != nil:
@@ -197,12 +192,26 @@ func (a *Attempt) Began() time.Time {
 	if !a.Started.IsZero() {
 		return a.Started
 	}
-	s := a.call.State
-	if !a.timed {
-		a.began, a.timed = s.since(), true
-	}
-	return s.epoch.Add(a.began)
+	since := a.since() // before epoch is looked at
+	return a.call.State.epoch.Add(since)
 }
+
+// since is Began in the owner's time.
+func (a *Attempt) since() time.Duration {
+	if !a.timed {
+		a.timed = true
+		if s := a.call.State; a.Started.IsZero() {
+			a.began = s.since()
+		} else {
+			s.begin()
+			a.began = a.Started.Sub(s.epoch)
+		}
+	}
+	return a.began
+}
+
+// Timed reports whether Began is known without another look at the clock.
+func (a *Attempt) Timed() bool { return a.timed || !a.Started.IsZero() }
 
 // isNetHTTP reports whether the base tells by trace events when it has sent a
 // body.

@@ -103,7 +103,7 @@ func (u *upload) end() {
 	defer u.mu.Unlock()
 	u.lift()
 	if !u.seen && !u.over.Load() {
-		u.flight.watch(u.state, u.state.now(), u.limit)
+		u.flight.watch(u.state, u.state.since(), u.limit)
 	}
 	u.seen = true
 }

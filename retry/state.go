@@ -33,9 +33,13 @@ func (s *State) now() time.Time {
 
 // since is the time since the first reading.
 func (s *State) since() time.Duration {
+	s.begin()
+	return time.Since(s.epoch)
+}
+
+func (s *State) begin() {
 	s.begun.Do(func() {
 		s.epoch = time.Now()
 		s.watch.next.Store(unarmed)
 	})
-	return time.Since(s.epoch)
 }

@@ -74,7 +74,7 @@ func (c *Call) newFlight(r *http.Request, ctx context.Context) *flight {
 // begin starts the watch. A request with a body is watched from the end of its
 // upload, which a wrapper of the body sees; or by trace events, and until one
 // shows that the base reports them, from its departure.
-func (f *flight) begin(s *State, started time.Time, limit time.Duration, events bool) {
+func (f *flight) begin(s *State, now, limit time.Duration, events bool) {
 	if b := f.request.Body; b != nil && b != http.NoBody {
 		f.up = &upload{flight: f, state: s, limit: limit, early: events}
 		if !events {
@@ -82,11 +82,11 @@ func (f *flight) begin(s *State, started time.Time, limit time.Duration, events 
 			return
 		}
 	}
-	f.watch(s, started, limit)
+	f.watch(s, now, limit)
 }
 
-func (f *flight) watch(s *State, started time.Time, limit time.Duration) {
-	now := started.Sub(s.epoch)
+// watch begins the watch at now, in the owner's time.
+func (f *flight) watch(s *State, now, limit time.Duration) {
 	s.watchFlight(f, int64(now), int64(now+limit))
 }
 
