@@ -133,7 +133,8 @@ type Breaker struct {
 	// call makes meanwhile is told by the same goroutine, next.
 	OnChange func(key string, from, to State)
 
-	recent [recentKeys]atomic.Pointer[circuit] // keys used last, found without the lock
+	last   atomic.Pointer[circuit]             // most clients call one host
+	recent [recentKeys]atomic.Pointer[circuit] // keys used lately; both are found without the lock
 	epoch  atomic.Pointer[time.Time]           // instants are nanoseconds from here
 
 	mu   sync.Mutex // guards what follows, and every change of state

@@ -20,11 +20,13 @@ const (
 
 // recall finds a circuit without the lock if its key was used lately.
 func (b *Breaker) recall(key string) *circuit {
-	c := b.recent[slot(key)].Load()
-	if c == nil || c.key != key {
-		return nil
+	if c := b.last.Load(); c != nil && c.key == key {
+		return c
 	}
-	return c
+	if c := b.recent[slot(key)].Load(); c != nil && c.key == key {
+		return c
+	}
+	return nil
 }
 
 // slot is a cheap hash: the length, eight bytes after "https://" and the eight
@@ -47,6 +49,7 @@ func (b *Breaker) remember(c *circuit) {
 	if s := &b.recent[slot(c.key)]; s.Load() != c {
 		s.Store(c)
 	}
+	b.last.Store(c)
 }
 
 // find finds a circuit, nil if there is none.
@@ -179,6 +182,7 @@ func (b *Breaker) forget(c *circuit) bool {
 	c.in.remove(c)
 	delete(b.keys.byKey, c.key)
 	b.recent[slot(c.key)].CompareAndSwap(c, nil)
+	b.last.CompareAndSwap(c, nil)
 	b.keys.evicted++
 	return true
 }
