@@ -127,6 +127,15 @@ func (c *call) learn(s *headerparse.Signal, now time.Time) {
 	}
 }
 
+// learnNothing is learn for an answer below 400 that says nothing.
+func (c *call) learnNothing(status int) {
+	if len(c.lanes) > 0 || len(c.t.Quotas) > 0 {
+		c.learn(&headerparse.Signal{Status: status, By: -1}, time.Time{})
+	} else if c.t.Pacer != nil {
+		c.t.Pacer.Answered(c.account)
+	}
+}
+
 // inUnits is s for a pacer that counts units of which a request takes so many:
 // nine requests left are nine times that.
 func inUnits(s *headerparse.Signal, cost int64) *headerparse.Signal {

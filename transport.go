@@ -379,22 +379,30 @@ func (s *sending) read(resp *http.Response, err error) {
 		s.outcome = outcomeOf(c.ctx(), a, err)
 		return
 	}
+	classify := Outcome
+	if c.t.Outcome != nil {
+		classify = c.t.Outcome
+	}
+	if !a.Parsed && resp.StatusCode < 400 && headerparse.Silent(resp.Header) {
+		// The clock is dear. An answer that went well and says nothing may as
+		// well have come when its try began.
+		if a.Timed() {
+			s.now = a.Began()
+		}
+		s.outcome = classify(resp.StatusCode, false)
+		c.learnNothing(resp.StatusCode)
+		return
+	}
 	signal := a.Signal
 	if !a.Parsed { // a zero instant: the wall clock is read if a field needs it
 		signal = headerparse.Parse(resp.StatusCode, resp.Header, time.Time{})
 	}
-	// The clock is dear. An answer that went well and says nothing may as well
-	// have come when its try began.
 	if s.now = a.Began(); resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
 		s.now = c.t.retries.Now()
 		a.Ended, a.Signal, a.Parsed = s.now, signal, true
 		if c.t.Account == nil {
 			s.told = signal.Wait // zero unless told; else it is about an account, not about the host
 		}
-	}
-	classify := Outcome
-	if c.t.Outcome != nil {
-		classify = c.t.Outcome
 	}
 	s.outcome = classify(resp.StatusCode, signal.Told)
 	c.learn(&signal, s.now)

@@ -26,6 +26,12 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
+func TestSilent(t *testing.T) {
+	assert.True(t, Silent(nil))
+	assert.True(t, Silent(plainHeader(12)))
+	assert.False(t, Silent(head1))
+}
+
 // TestAllocations: what has no limit field costs no memory, whatever the names
 // look like.
 func TestAllocations(t *testing.T) {

@@ -77,12 +77,24 @@ type Signal struct {
 // Parse never fails: a field that cannot be read tells nothing, whatever the
 // others say. Parsing a header without limit fields allocates nothing.
 func Parse(status int, h http.Header, now time.Time) Signal {
+	if Silent(h) {
+		return Signal{Status: status, By: -1}
+	}
+	return read(status, h, now)
+}
+
+// Silent reports that Parse would find nothing in h. It is quick, and takes
+// few headers without limits for one that may have some.
+func Silent(h http.Header) bool {
+	if len(h) == 0 {
+		return true
+	}
 	for name := range h {
 		if mightTell(name) {
-			return read(status, h, now)
+			return false
 		}
 	}
-	return Signal{Status: status, By: -1}
+	return true
 }
 
 // read is Parse for a header that may have limit fields.

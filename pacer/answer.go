@@ -106,6 +106,19 @@ func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time) {
 	}
 }
 
+// Answered is Observe for an answer, received just now, that is no refusal and
+// says nothing of limits.
+func (p *Pacer) Answered(key string) {
+	counted := false
+	if l := p.last.Load(); l != nil && l.key == key && l.quiet.Load() {
+		if l.answered.Add(1)%sampleEvery != 0 {
+			return
+		}
+		counted = true
+	}
+	p.observe(key, &headerparse.Signal{Status: http.StatusOK, By: -1}, time.Time{}, counted)
+}
+
 // observe returns how long the answer makes the key hold.
 func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, counted bool) (held time.Duration) {
 	r := p.lock()

@@ -98,7 +98,7 @@ func TestMaxHoldLetsOneTry(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		p.Observe("k", told(503, 9*time.Minute), time.Now()) // the one that tried: hold on
 		time.Sleep(90 * time.Second)
-		p.Observe("k", headerparse.Signal{Status: 200}, time.Now()) // the next: it is over
+		p.Answered("k") // the next: it is over
 		d.Wait()
 		// Two are left, and leave within a tenth of a hold.
 		require.Len(t, d.got, 4)
@@ -218,7 +218,7 @@ func TestSilentAnswerCounts(t *testing.T) {
 		var got []time.Duration
 		for range 3 {
 			got = append(got, leave(t, p, start, "k", 1))
-			p.Observe("k", headerparse.Signal{Status: 200}, time.Now())
+			p.Answered("k")
 		}
 		assert.Equal(t, "[0s 5s 10s]", fmt.Sprint(got))
 	})
@@ -288,7 +288,7 @@ func TestLearnsFromThrottlesWithoutNumbers(t *testing.T) {
 		assert.InDelta(t, 1/l.learnt.rate(), time.Since(start).Seconds(), 1e-3, "it begins empty")
 		for range 30 {
 			leave(t, p, start, "k", 1)
-			p.Observe("k", headerparse.Signal{Status: 200}, time.Now())
+			p.Answered("k")
 		}
 		assert.Greater(t, time.Since(start), 300*ms)
 		assert.Less(t, time.Since(start), 2*time.Second)
