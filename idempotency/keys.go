@@ -67,25 +67,31 @@ func (k *Keys) For(r *http.Request) (header, key string, err error) {
 	own, ok := r.Context().Value(keyContext{}).(string)
 	switch {
 	case !ok && !k.covers(r.Method), has(r.Header, header):
+		return header, "", nil
 	case ok:
-		key = own
+		key, err = own, check(own)
 	case k.New != nil:
 		key = k.New()
+		err = check(key)
 	default:
 		key = newUUID()
 	}
-	if key == "" {
-		return header, "", nil
+	if err != nil {
+		return "", "", err
 	}
-	for i := range len(key) {
-		if c := key[i]; c < ' ' || c > '~' {
-			return "", "", fmt.Errorf("idempotency: key has the character %q at byte %d; allowed are printable ASCII characters", c, i)
-		}
-	}
-	if k != nil && k.Quote {
+	if key != "" && k != nil && k.Quote {
 		key = quote(key)
 	}
 	return header, key, nil
+}
+
+func check(key string) error {
+	for i := range len(key) {
+		if c := key[i]; c < ' ' || c > '~' {
+			return fmt.Errorf("idempotency: key has the character %q at byte %d; allowed are printable ASCII characters", c, i)
+		}
+	}
+	return nil
 }
 
 // Vouched reports whether r carries a key already, in the field that k uses or
