@@ -199,6 +199,7 @@ type call struct {
 	claims  []pacer.Claim // places that it needs to leave: the Pacer's first
 	lanes   []*lane       // that match, in the order of their claims
 	spent   []spending    // per call
+	values  []string      // memory for the next calls' keys, made in one go
 }
 
 // begin names the call, gives it its key, and finds its lanes.
@@ -236,7 +237,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	c.retry.Request = r
 	c.retry.Vouched = key != "" || r.Method != http.MethodGet && t.Keys.Vouched(r)
 	if key != "" {
-		c.retry.Header = withKey(r.Header, header, key)
+		c.retry.Header = c.withKey(r.Header, header, key)
 	}
 	if t.Hooks != nil {
 		c.retry.Request = r.WithContext(observe.With(r.Context(), t.Hooks))
@@ -438,14 +439,4 @@ func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-}
-
-// withKey copies the header, for the caller's must not be written to.
-func withKey(h http.Header, name, key string) http.Header {
-	with := make(http.Header, len(h)+1)
-	for k, v := range h {
-		with[k] = v
-	}
-	with[name] = []string{key}
-	return with
 }
