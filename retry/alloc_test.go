@@ -25,7 +25,7 @@ func TestSuccessAllocates(t *testing.T) {
 		{"GET", nil, get(), 0},
 		{"POST", nil, post(), 6},                     // a trace, for a proof
 		{"POST with a key", nil, withKey(post()), 1}, // the copy that net/http cannot repeat
-		{"with a timeout", &retry.Policy{AttemptTimeout: time.Minute}, get(), 0}, // one in eight calls
+		{"with a timeout", &retry.Policy{AttemptTimeout: time.Minute}, get(), 0}, // one in nine calls
 	} {
 		tr := &retry.Transport{Base: base, Policy: c.policy}
 		n := testing.AllocsPerRun(1000, func() { _, _ = tr.RoundTrip(c.r) })

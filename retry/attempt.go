@@ -3,6 +3,7 @@ package retry
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -119,24 +120,31 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 		}
 		return resp, err
 	}
-	body := r.Body
-	if c.body != nil {
+	body, rewound := r.Body, c.body != nil
+	if rewound {
 		// An earlier attempt may still read its body, from a request of its own.
 		body, c.body = c.body, nil
 	}
-	inMemory := c.bodiless || isInMemory(body)
-	events := limit > 0 && !c.bodiless && inMemory && isNetHTTP(base)
+	hasBody := body != nil && body != http.NoBody
+	inMemory := !hasBody || isInMemory(body)
+	events := limit > 0 && hasBody && inMemory && isNetHTTP(base)
 	var trace *tracer
 	if c.traced || events {
 		trace = new(tracer)
 		ctx = trace.with(ctx, events)
 	}
 	var f *flight
-	if limit > 0 {
-		f = c.newFlight(r, ctx)
-		r = &f.request
-	} else {
+	var up *upload
+	switch {
+	case limit == 0:
 		r = r.WithContext(ctx)
+	case !hasBody:
+		f = c.newFlight()
+		r = f.copy(r, ctx)
+	default:
+		up = c.newUpload(inMemory, r.ContentLength)
+		f = &up.flight
+		r = f.copy(r, ctx)
 	}
 	if c.Header != nil {
 		r.Header = c.Header
@@ -144,18 +152,18 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	if once {
 		r.GetBody = nil
 	}
-	r.Body = body
+	if rewound {
+		r.Body = body
+	}
 	var s *source
 	var resp *http.Response
 	var err error
 	if f != nil {
-		switch f.begin(c.State, a.since(), limit, events); {
-		case events:
-			trace.up = f.up
-		case f.up != nil:
-			s = &f.up.source
+		s = c.watch(f, up, limit, inMemory, events)
+		if events {
+			trace.up = up
 		}
-		resp, err = f.roundTrip(base, limit)
+		resp, err = f.roundTrip(base, up, limit)
 	} else {
 		if !inMemory {
 			s = &source{ReadCloser: body}
@@ -167,6 +175,31 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 		a.explain(r, err, trace, s)
 	}
 	return resp, err
+}
+
+// watch begins the watch of a flight. One with a body is watched from the end of
+// its upload, which a wrapper of the body sees; or by trace events, and until
+// one shows that the base reports them, from its departure. The body is returned
+// if it can fail.
+func (c *Call) watch(f *flight, up *upload, limit time.Duration, inMemory, events bool) *source {
+	if c.place == 0 { // where the last one found room, there is room again
+		c.place = rand.Uint32() | 1
+	}
+	if up != nil {
+		up.owner, up.limit, up.place, up.early = c.State, limit, uint8(c.place), events
+		up.loaded = true
+		if !events {
+			up.ReadCloser = f.request.Body
+			if inMemory {
+				f.request.Body = memory{up}
+				return nil
+			}
+			f.request.Body = up
+			return &up.source
+		}
+	}
+	c.State.watchFlight(f, c.place, c.attempt.since(), limit)
+	return nil
 }
 
 // explain says what the error of an attempt proves. r is the request as it was
@@ -268,17 +301,17 @@ func (a *Attempt) limit() time.Duration {
 }
 
 // roundTrip sends the flight and ends its watch, however the base ends.
-func (f *flight) roundTrip(base http.RoundTripper, limit time.Duration) (resp *http.Response, err error) {
+func (f *flight) roundTrip(base http.RoundTripper, up *upload, limit time.Duration) (resp *http.Response, err error) {
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit
-			f.end()
+			f.land(up)
 			f.detach()
 		}
 	}()
 	resp, err = checked(base.RoundTrip(&f.request))
 	returned = true
-	if f.end() {
+	if f.land(up) {
 		if resp != nil { // its header came in the same instant, its body is cut off
 			resp.Body.Close()
 		}

@@ -50,18 +50,18 @@ func isInMemory(body io.ReadCloser) bool {
 	return false
 }
 
-// upload notices the end of a request's body, from where on the attempt is
-// watched.
+// upload is a flight with a body. In place of the body it notices its end, from
+// where on the attempt is watched.
 type upload struct {
+	flight
 	source
-	flight *flight
-	state  *State
-	limit  time.Duration
+	owner *State
+	limit time.Duration
 
 	mu    sync.Mutex  // between the sending of the body and the attempt's end
+	seen  atomic.Bool // the end of the body
 	early bool        // watched, for nothing shows yet that the end of the body will be seen
-	seen  bool        // the end of the body
-	over  atomic.Bool // the attempt has its answer or its error: no watch any more
+	place uint8       // as Call's
 }
 
 // begun notes that the base reports events: the end of the body will be seen.
@@ -73,16 +73,18 @@ func (u *upload) begun() {
 
 // lift ends the watch from the departure. The caller holds u.mu.
 func (u *upload) lift() {
-	if !u.early || u.over.Load() {
+	if !u.early || u.isOver() {
 		return
 	}
 	u.early = false
-	if f := u.flight; f.unwatch() {
-		f.unwatched()
+	if u.unwatch() {
+		u.unwatched()
 	} else {
-		u.seen = true // its time is over
+		u.seen.Store(true) // its time is over
 	}
 }
+
+func (u *upload) isOver() bool { return u.state.Load()&over != 0 }
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.source.Read(p)
@@ -99,13 +101,25 @@ func (u *upload) Close() error {
 }
 
 func (u *upload) end() {
+	if u.seen.Load() { // by Read, and now comes Close
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.lift()
-	if !u.seen && !u.over.Load() {
-		u.flight.watch(u.state, u.state.since(), u.limit)
+	if !u.seen.Load() && !u.isOver() {
+		u.owner.watchFlight(&u.flight, uint32(u.place), u.owner.since(), u.limit)
 	}
-	u.seen = true
+	u.seen.Store(true)
+}
+
+// memory is an upload of what is in memory: it can be sent without a buffer, and
+// no error is its own.
+type memory struct{ *upload }
+
+func (m memory) WriteTo(w io.Writer) (int64, error) {
+	defer m.end()
+	return io.Copy(w, m.ReadCloser)
 }
 
 // download notices the end of a response's body, from where on the caller's

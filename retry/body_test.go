@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,4 +120,24 @@ func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// incomparable is a body that cannot be compared.
+type incomparable struct {
+	io.Reader
+	_ []byte
+}
+
+func (incomparable) Close() error { return nil }
+
+func TestBodyIsNotCompared(t *testing.T) {
+	for _, p := range []*retry.Policy{{Base: -1}, {Base: -1, AttemptTimeout: time.Minute}} {
+		r := call(t, "PUT", "")
+		r.GetBody = func() (io.ReadCloser, error) { return incomparable{Reader: strings.NewReader("x")}, nil }
+		r.Body, _ = r.GetBody()
+		r.ContentLength = 1
+		resp, err := send(t, says(status(503), status(200)), p, r)
+		require.NoError(t, err)
+		assert.Equal(t, 200, resp.StatusCode)
+	}
 }

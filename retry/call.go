@@ -43,11 +43,13 @@ type Call struct {
 	Sender  Sender        // required
 
 	run
-	tries   []Try // the memory of these stays with the Call
-	engine  *engine
-	flights *[8]flight
-	flown   int    // of flights
-	place   uint32 // of its flights among those that are watched
+	tries    []Try // the memory of these stays with the Call
+	engine   *engine
+	flights  *[flightsAtOnce]flight
+	flown    int // of flights
+	uploads  *[uploadsAtOnce]upload
+	uploaded int    // of uploads
+	place    uint32 // of its flights among those that are watched
 }
 
 // run is one Do.

@@ -3,7 +3,6 @@ package retry
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -23,19 +22,22 @@ type flight struct {
 	request http.Request
 	caller  context.Context
 
-	at    int64                   // when its time is over, in the owner's time
-	place uint32                  // which slot it asks for first
-	slot  *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
-	up    *upload                 // nil: no body
-	due   atomic.Bool             // the watchdog is about to take it out of its slot
-
-	mu   sync.Mutex // guards what ends points to
-	ends atomic.Pointer[ending]
+	at     int64                   // when its time is over, in the owner's time
+	slot   *atomic.Pointer[flight] // where it is watched; nil: not, or by a timer
+	ends   atomic.Pointer[ending]
+	loaded bool          // it has a body: it is part of an upload
+	state  atomic.Uint32 // due and over, if they hold
 }
+
+const (
+	due  = 1 << iota // the watchdog is about to take it out of its slot
+	over             // it has a body, and its answer or its error: no watch any more
+)
 
 // ending is what a flight needs when somebody waits for its end, or when its
 // time is over. In between, which is most of the time, it has none.
 type ending struct {
+	mu       sync.Mutex
 	timer    *time.Timer // of a flight that found no slot
 	landed   bool        // and whose answer is there
 	err      error
@@ -48,67 +50,62 @@ type ending struct {
 
 type waiter struct{ f func() }
 
-// newFlight copies r for an attempt with a timeout. Flights are never used
-// again, for a base may keep a request; but those without a body, whose memory
-// matters to nobody, are made a few at a time, which costs a third less.
-func (c *Call) newFlight(r *http.Request, ctx context.Context) *flight {
-	var f *flight
-	switch {
-	case !c.bodiless:
-		f = new(flight)
-	case c.flights == nil || c.flown == len(c.flights):
-		c.flights, c.flown = new([8]flight), 0
-		fallthrough
-	default:
-		f = &c.flights[c.flown]
-		c.flown++
+// Flights are never used again, for a base may keep a request. But they are
+// made a few at a time, which costs a third less: as many as fill a size class
+// of the runtime's, and of those with a body, whose memory matters, only small
+// ones.
+const (
+	flightsAtOnce = 9
+	uploadsAtOnce = 10
+	smallBody     = 4 << 10
+)
+
+func (c *Call) newFlight() *flight {
+	if c.flights == nil || c.flown == len(c.flights) {
+		c.flights, c.flown = new([flightsAtOnce]flight), 0
 	}
-	if c.place == 0 { // where the last one found room, there is room again
-		c.place = rand.Uint32() | 1
+	c.flown++
+	return &c.flights[c.flown-1]
+}
+
+// newUpload is newFlight for a request with a body, of which the size is known
+// if it is in memory.
+func (c *Call) newUpload(inMemory bool, size int64) *upload {
+	if !inMemory || size <= 0 || size > smallBody {
+		return new(upload)
 	}
-	f.caller, f.place = ctx, c.place
+	if c.uploads == nil || c.uploaded == len(c.uploads) {
+		c.uploads, c.uploaded = new([uploadsAtOnce]upload), 0
+	}
+	c.uploaded++
+	return &c.uploads[c.uploaded-1]
+}
+
+// copy makes f's request of r.
+func (f *flight) copy(r *http.Request, caller context.Context) *http.Request {
+	f.caller = caller
 	f.request = *r.WithContext(f)
-	return f
+	return &f.request
 }
 
-// begin starts the watch. A request with a body is watched from the end of its
-// upload, which a wrapper of the body sees; or by trace events, and until one
-// shows that the base reports them, from its departure.
-func (f *flight) begin(s *State, now, limit time.Duration, events bool) {
-	if b := f.request.Body; b != nil && b != http.NoBody {
-		f.up = &upload{flight: f, state: s, limit: limit, early: events}
-		if !events {
-			f.up.ReadCloser, f.request.Body = b, f.up
-			return
-		}
-	}
-	f.watch(s, now, limit)
-}
-
-// watch begins the watch at now, in the owner's time.
-func (f *flight) watch(s *State, now, limit time.Duration) {
-	s.watchFlight(f, int64(now), int64(now+limit))
-}
-
-// end stops the watch. It reports whether the time was over.
-func (f *flight) end() (expired bool) {
-	if f.up == nil {
+// land stops the watch. It reports whether the time was over.
+func (f *flight) land(up *upload) (expired bool) {
+	if up == nil {
 		return !f.unwatch() // nobody else looks at it
 	}
-	f.up.mu.Lock()
-	defer f.up.mu.Unlock()
-	f.up.over.Store(true)
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	f.state.Or(over)
 	return !f.unwatch()
 }
 
-// ending returns what guards f's end. The caller holds f.mu.
+// ending returns what tells f's end.
 func (f *flight) ending() *ending {
-	e := f.ends.Load()
-	if e == nil {
-		e = new(ending)
-		f.ends.Store(e)
+	if e := f.ends.Load(); e != nil {
+		return e
 	}
-	return e
+	f.ends.CompareAndSwap(nil, new(ending))
+	return f.ends.Load()
 }
 
 // expire ends the context of an attempt whose time is over.
@@ -118,10 +115,10 @@ func (f *flight) expire() { f.finish(context.DeadlineExceeded) }
 func (f *flight) callerEnded() { f.finish(f.caller.Err()) }
 
 func (f *flight) finish(err error) {
-	f.mu.Lock()
 	e := f.ending()
+	e.mu.Lock()
 	if e.err != nil {
-		f.mu.Unlock()
+		e.mu.Unlock()
 		return
 	}
 	e.err = err
@@ -130,7 +127,7 @@ func (f *flight) finish(err error) {
 	}
 	waiting, leave := e.waiting, e.leave
 	e.waiting, e.leave = nil, nil
-	f.mu.Unlock()
+	e.mu.Unlock()
 	if leave != nil {
 		leave()
 	}
@@ -143,14 +140,14 @@ func (f *flight) finish(err error) {
 // otherwise hold the flight as long as that lives. Nobody needs its end any
 // more: the response's body was read or closed, or there is none.
 func (f *flight) detach() {
-	if f.ends.Load() == nil {
+	e := f.ends.Load()
+	if e == nil {
 		return
 	}
-	f.mu.Lock()
-	e := f.ending()
+	e.mu.Lock()
 	leave := e.leave
 	e.leave, e.detached = nil, true
-	f.mu.Unlock()
+	e.mu.Unlock()
 	if leave != nil {
 		leave()
 	}
@@ -159,27 +156,28 @@ func (f *flight) detach() {
 // isAttached reports whether somebody waits for the context's end, so that it
 // stands registered with the caller's.
 func (f *flight) isAttached() bool {
-	if f.ends.Load() == nil {
+	e := f.ends.Load()
+	if e == nil {
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ending().leave != nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leave != nil
 }
 
 // hasLanded reports whether the attempt has its answer, or its error. From then
 // on the flight is nothing but the caller's context: who asks for its end is
 // given that one's, so that nothing stands registered there for a base that asks
-// late. Those who asked before keep what they have. The caller holds f.mu, and
+// late. Those who asked before keep what they have. The caller holds e.mu, and
 // f.ends is set.
 func (f *flight) hasLanded(e *ending) bool {
 	switch {
 	case e.leave != nil || e.detached:
 		return false
-	case f.up != nil:
-		return f.up.over.Load() && !f.due.Load()
+	case f.loaded:
+		return f.state.Load() == over // and not due
 	case f.slot != nil:
-		return f.slot.Load() != f && !f.due.Load()
+		return f.slot.Load() != f && f.state.Load() != due
 	}
 	return e.landed
 }
@@ -192,18 +190,20 @@ func (f *flight) Deadline() (time.Time, bool) { return f.caller.Deadline() }
 func (f *flight) Value(key any) any { return f.caller.Value(key) }
 
 func (f *flight) Err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.ends.Load(); e != nil && e.err != nil {
-		return e.err
+	if e := f.ends.Load(); e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.err != nil {
+			return e.err
+		}
 	}
 	return f.caller.Err()
 }
 
 func (f *flight) Done() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	e := f.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.done != nil {
 		return e.done
 	}
@@ -222,9 +222,9 @@ func (f *flight) Done() <-chan struct{} {
 // AfterFunc is what package context asks a foreign context for (see
 // context.AfterFunc), so that contexts derived from this one need no goroutine.
 func (f *flight) AfterFunc(fn func()) (stop func() bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	e := f.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.err != nil {
 		go fn()
 		return func() bool { return false }
@@ -246,9 +246,9 @@ func (f *flight) attach(e *ending) {
 }
 
 func (f *flight) forget(w *waiter) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	e := f.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	i := slices.Index(e.waiting, w)
 	if i < 0 {
 		return false

@@ -35,12 +35,12 @@ const (
 	overdue = int64(time.Second)
 )
 
-// watchFlight ends f at the instant at, unless it is unwatched before. now and
-// at count from s's epoch.
-func (s *State) watchFlight(f *flight, now, at int64) {
-	w := &s.watch
+// watchFlight ends f a while after now, which counts from s's epoch, unless it
+// is unwatched before. place is which slot to ask for first.
+func (s *State) watchFlight(f *flight, place uint32, since, limit time.Duration) {
+	w, now, at := &s.watch, int64(since), int64(since+limit)
 	for i := range uint32(watchTries) {
-		slot := &w.slots[(f.place+i)%watchSlots]
+		slot := &w.slots[(place+i)%watchSlots]
 		if slot.Load() != nil {
 			continue
 		}
@@ -55,9 +55,10 @@ func (s *State) watchFlight(f *flight, now, at int64) {
 			return
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ending().timer = time.AfterFunc(time.Duration(at-now), f.expire)
+	e := f.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.timer = time.AfterFunc(limit, f.expire)
 }
 
 // unwatch reports whether f was still watched: if not, its time is over.
@@ -65,12 +66,12 @@ func (f *flight) unwatch() bool {
 	if f.slot != nil {
 		return f.slot.CompareAndSwap(f, nil)
 	}
-	if f.ends.Load() == nil {
+	e := f.ends.Load()
+	if e == nil {
 		return true // never watched
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e := f.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.landed = e.timer == nil || e.timer.Stop()
 	return e.landed
 }
@@ -78,12 +79,11 @@ func (f *flight) unwatch() bool {
 // unwatched makes ready for another watch.
 func (f *flight) unwatched() {
 	f.slot = nil
-	if f.ends.Load() == nil {
-		return
+	if e := f.ends.Load(); e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.timer = nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ending().timer = nil
 }
 
 // arm sets the timer to at, if it is not due before. It makes a new one each
@@ -122,7 +122,7 @@ func (s *State) look(round uint64) {
 			nearest = min(nearest, f.at)
 			continue
 		}
-		if f.due.Store(true); w.slots[i].CompareAndSwap(f, nil) {
+		if f.state.Or(due); w.slots[i].CompareAndSwap(f, nil) {
 			f.expire()
 		}
 	}

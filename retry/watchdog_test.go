@@ -79,7 +79,7 @@ func TestWhoAsksWhileTheTimeRunsOutHearsOfIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f := &flight{caller: ctx, slot: &new(State).watch.slots[0]}
-	f.due.Store(true)
+	f.state.Or(due)
 	done, derived := f.Done(), make(chan struct{})
 	f.AfterFunc(func() { close(derived) })
 	f.expire()
