@@ -90,7 +90,7 @@ func Silent(h http.Header) bool {
 		return true
 	}
 	for name := range h {
-		if mightTell(name) {
+		if !isHarmless(name) && mightTell(name) {
 			return false
 		}
 	}
