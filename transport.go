@@ -105,19 +105,21 @@ func NewTransport(base http.RoundTripper) *Transport {
 // Check says what is wrong with the configuration, or nil. RoundTrip returns
 // the same error. It looks once; what changes afterwards is not seen.
 func (t *Transport) Check() error {
-	t.compile.Do(func() {
-		if t.invalid = t.checkParts(); t.invalid != nil {
-			return
-		}
-		t.lanes, t.invalid = compileLanes(t.Lanes)
-		if h := t.Hooks; h != nil && h.BreakerChanged != nil && t.Breaker != nil {
-			t.Breaker.Notify(func(key string, from, to breaker.State) {
-				// No call owns a circuit, so no call's context goes with it.
-				h.BreakerChanged(context.Background(), observe.BreakerChange{Key: key, From: from.String(), To: to.String()})
-			})
-		}
-	})
+	t.compile.Do(t.prepare)
 	return t.invalid
+}
+
+func (t *Transport) prepare() {
+	if t.invalid = t.checkParts(); t.invalid != nil {
+		return
+	}
+	t.lanes, t.invalid = compileLanes(t.Lanes)
+	if h := t.Hooks; h != nil && h.BreakerChanged != nil && t.Breaker != nil {
+		t.Breaker.Notify(func(key string, from, to breaker.State) {
+			// No call owns a circuit, so no call's context goes with it.
+			h.BreakerChanged(context.Background(), observe.BreakerChange{Key: key, From: from.String(), To: to.String()})
+		})
+	}
 }
 
 // RoundTrip sends one call, with as many tries as it takes and may take. If the
@@ -326,12 +328,15 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 // wait returns when all pacers let the call go, or refuses if that is not
 // before an instant.
 func (c *call) wait(until time.Time) (release func(), err error) {
-	ctx := c.ctx()
-	if !until.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, until)
-		defer cancel()
+	if until.IsZero() {
+		return c.leave(c.ctx())
 	}
+	ctx, cancel := context.WithDeadline(c.ctx(), until)
+	defer cancel()
+	return c.leave(ctx)
+}
+
+func (c *call) leave(ctx context.Context) (release func(), err error) {
 	switch claims := c.places(); len(claims) {
 	case 0:
 		return nothing, nil

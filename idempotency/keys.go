@@ -63,10 +63,12 @@ func WithKey(ctx context.Context, key string) context.Context {
 // method needs none. A nil k adds only what [WithKey] asked for. The error says
 // what is wrong with a key that cannot be sent; it does not repeat the key.
 func (k *Keys) For(r *http.Request) (header, key string, err error) {
-	header = k.header()
 	own, ok := r.Context().Value(keyContext{}).(string)
+	if header = k.header(); !ok && !k.covers(r.Method) {
+		return header, "", nil
+	}
 	switch {
-	case !ok && !k.covers(r.Method), has(r.Header, header):
+	case has(r.Header, header):
 		return header, "", nil
 	case ok:
 		key, err = own, check(own)
