@@ -1,0 +1,298 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/politehttp/polite/internal/rule"
+	"github.com/politehttp/polite/limiter"
+)
+
+//go:embed take.lua
+var takeLua string
+
+var takeScript = NewScript(valueLua + takeLua)
+
+// Take charges all of charges, or none if one does not fit, in one round trip.
+// No charges are admitted, by no limit.
+//
+// It fails, and charges nothing, if a charge has no limit or a negative cost, if
+// a limit is not exact in Redis, and if ctx has ended. That Redis fails is no
+// error: the limits' OnFailure then answers, and the decision says Degraded.
+func (s *Store) Take(ctx context.Context, charges ...limiter.Charge) (limiter.Decision, error) {
+	if err := s.check(charges); err != nil {
+		return limiter.Decision{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return limiter.Decision{}, err
+	}
+	if len(charges) == 0 {
+		return limiter.Decision{Allowed: true}, nil
+	}
+	st, err := s.stack(charges)
+	if err != nil {
+		return limiter.Decision{}, err
+	}
+	return s.decide(ctx, st)
+}
+
+// check says what is wrong with charges.
+func (s *Store) check(charges []limiter.Charge) error {
+	if s.Client == nil {
+		return s.Check()
+	}
+	for i, c := range charges {
+		switch {
+		case c.Limit == nil:
+			return fmt.Errorf("redisstore: Charge %d of %d has no Limit", i+1, len(charges))
+		case c.Limit.Name() == "":
+			return fmt.Errorf("redisstore: Charge %d of %d has a Limit that no constructor made", i+1, len(charges))
+		case c.Cost < 0:
+			return fmt.Errorf("redisstore: Charge %d of %d, to limit %q, has Cost %d: it may be 0 or more; Refund gives back", i+1, len(charges), c.Limit.Name(), c.Cost)
+		}
+	}
+	return nil
+}
+
+// A stack is the charges of one decision.
+type stack struct {
+	charges []limiter.Charge
+	seats   []seat   // one for each limit and key
+	of      []int    // the seat of each charge; nil: each has its own
+	keys    []string // of the seats
+}
+
+// A seat is what a decision charges to one limit and key.
+type seat struct {
+	*plan
+	key  string // as the charge has it
+	cost int64  // of all charges to it
+}
+
+// stack lists the limits and keys, each once. The names of all keys of a
+// decision are made here.
+func (s *Store) stack(charges []limiter.Charge) (*stack, error) {
+	st := &stack{
+		charges: charges,
+		seats:   make([]seat, 0, len(charges)),
+		keys:    make([]string, 0, len(charges)),
+	}
+	for i := range charges {
+		c := &charges[i]
+		p, err := s.plans.of(c.Limit)
+		if err != nil {
+			return nil, err
+		}
+		key := s.keyOf(c)
+		at := st.find(key)
+		switch {
+		case at == len(st.keys):
+			st.keys = append(st.keys, key)
+			st.seats = append(st.seats, seat{p, c.Key, c.Cost})
+		case st.seats[at].spec != p.spec:
+			return nil, fmt.Errorf("redisstore: two limits named %q with different numbers in one decision: a name is what Redis knows a limit by", c.Limit.Name())
+		default:
+			st.seats[at].cost = sum(st.seats[at].cost, c.Cost)
+			if st.of == nil {
+				st.of = make([]int, i, len(charges))
+				for j := range st.of {
+					st.of[j] = j
+				}
+			}
+		}
+		if st.of != nil {
+			st.of = append(st.of, at)
+		}
+	}
+	return st, nil
+}
+
+// find returns the seat of a key, or how many there are.
+func (st *stack) find(key string) int {
+	for i, k := range st.keys {
+		if k == key {
+			return i
+		}
+	}
+	return len(st.keys)
+}
+
+// sum is at most what no limit admits.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// decide asks what is known here, then Redis, then the limits' policies.
+func (s *Store) decide(ctx context.Context, st *stack) (limiter.Decision, error) {
+	sent := time.Now()
+	if d, ok := s.refusedNear(st, sent); ok {
+		return d, nil
+	}
+	a, err := s.send(ctx, takeScript, st)
+	if err != nil {
+		if ended := ctx.Err(); ended != nil {
+			return limiter.Decision{}, ended // who has left is told nothing else
+		}
+		return s.degraded(ctx, st, err), nil
+	}
+	d := st.decision(a.levels, a.now, a.charged)
+	s.remember(st, a, &d, sent)
+	return d, nil
+}
+
+// An answer is what the script take has said.
+type answer struct {
+	charged bool
+	now     int64   // by the clock of Redis, in microseconds
+	levels  []level // before anything was charged; one for each seat
+}
+
+// send runs a script on the seats. If the clock of Redis is in another period
+// of the calendar than this process, it asks once again.
+func (s *Store) send(ctx context.Context, script *Script, st *stack) (answer, error) {
+	for again := false; ; again = true {
+		reply, err := s.eval(ctx, script, st.keys, s.args(st))
+		if err != nil {
+			return answer{}, err
+		}
+		if len(reply) != 1 {
+			return answer{}, errAnswer
+		}
+		a, outside, err := st.parse(reply[0])
+		if !outside || err != nil {
+			return a, err
+		}
+		s.skew.Store(a.now*int64(time.Microsecond) - time.Now().UnixNano())
+		if again {
+			return answer{}, errOutside
+		}
+	}
+}
+
+// args are those of take and of refund.
+func (s *Store) args(st *stack) []string {
+	args := make([]string, 1, 1+2*len(st.seats))
+	if s.now != nil {
+		args[0] = strconv.FormatInt(s.now(), 10)
+	}
+	for i := range st.seats {
+		c := &st.seats[i]
+		cost := strconv.FormatInt(min(c.cost, maxExact-1), 10)
+		if c.rule.Kind() == rule.Calendar {
+			cost += c.ends.about(c.rule, s.redisTime())
+		}
+		args = append(args, c.specFor(c.key), cost)
+	}
+	return args
+}
+
+// redisTime guesses what the clock of Redis shows, in nanoseconds.
+func (s *Store) redisTime() int64 {
+	if s.now != nil {
+		return s.now() * 1000
+	}
+	return time.Now().UnixNano() + s.skew.Load()
+}
+
+// parse reads the answer of take. It may be outside of the calendar's periods,
+// with the time alone.
+func (st *stack) parse(text string) (a answer, outside bool, err error) {
+	if text == "" {
+		return a, false, errAnswer
+	}
+	if text[0] == 'j' {
+		n, err := strconv.Atoi(text[1:])
+		if err != nil || n < 1 || n > len(st.keys) {
+			return a, false, errAnswer
+		}
+		return a, false, &JunkError{Key: st.keys[n-1]}
+	}
+	told, rest, _ := strings.Cut(text[1:], ";")
+	seconds, micros, _ := strings.Cut(told, ",")
+	sec, err1 := strconv.ParseInt(seconds, 10, 64)
+	mic, err2 := strconv.ParseInt(micros, 10, 64)
+	if err1 != nil || err2 != nil {
+		return a, false, errAnswer
+	}
+	a.now = sec*1e6 + mic
+	switch text[0] {
+	case 'o':
+		return a, true, nil
+	case '1':
+		a.charged = true
+	case '0':
+	default:
+		return a, false, errAnswer
+	}
+	a.levels = make([]level, len(st.seats))
+	for i := range st.seats {
+		var one string
+		one, rest, _ = strings.Cut(rest, ";")
+		if a.levels[i], err = st.seats[i].parseLevel(one, st.seats[i].key); err != nil {
+			return a, false, err
+		}
+	}
+	return a, false, nil
+}
+
+// decision says of each charge what the levels before it mean, and of all what
+// they come to.
+func (st *stack) decision(levels []level, now int64, charged bool) limiter.Decision {
+	if len(st.charges) == 1 {
+		c := &st.seats[0]
+		return c.decision(c.verdict(levels[0], c.key, now, c.cost))
+	}
+	of := make([]limiter.Decision, len(st.seats))
+	for i := range st.seats {
+		c := &st.seats[i]
+		v := c.verdict(levels[i], c.key, now, c.cost)
+		if v.Retry == 0 && !charged && c.cost > 0 {
+			v = c.verdict(levels[i], c.key, now, 0)
+		}
+		of[i] = c.decision(v)
+	}
+	return st.join(of, charged)
+}
+
+// join makes one decision of those on the seats.
+func (st *stack) join(of []limiter.Decision, allowed bool) limiter.Decision {
+	each := of
+	if st.of != nil {
+		each = make([]limiter.Decision, len(st.charges))
+		for i, at := range st.of {
+			each[i] = of[at]
+			each[i].By = st.charges[i].Limit
+		}
+	}
+	by, delay := &each[0], time.Duration(0)
+	for i := range each {
+		e := &each[i]
+		delay = max(delay, e.Delay)
+		if allowed && tighter(e, by) || !allowed && refusesLonger(e, by) {
+			by = e
+		}
+	}
+	d := *by
+	d.Delay, d.Each = delay, each
+	return d
+}
+
+func refusesLonger(a, b *limiter.Decision) bool {
+	return !a.Allowed && (b.Allowed || a.RetryAfter > b.RetryAfter)
+}
+
+// tighter says that a has the smaller part of its quota left.
+func tighter(a, b *limiter.Decision) bool {
+	hi, lo := bits.Mul64(uint64(a.Remaining), uint64(b.Quota))
+	hi2, lo2 := bits.Mul64(uint64(b.Remaining), uint64(a.Quota))
+	return hi < hi2 || hi == hi2 && lo < lo2
+}

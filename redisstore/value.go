@@ -1,0 +1,193 @@
+package redisstore
+
+import (
+	_ "embed"
+	"errors"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/politehttp/polite/internal/rule"
+	"github.com/politehttp/polite/limiter"
+)
+
+//go:embed value.lua
+var valueLua string
+
+// A plan is a limit as Redis knows it. value.lua says what a value looks like.
+type plan struct {
+	limit *limiter.Limit
+	rule  *rule.Rule    // in microseconds; of a calendar in nanoseconds
+	unit  time.Duration // of the rule
+	spec  string        // what a value begins with; of a ToClockPerKey the key's shift is still to be put in
+	nano  *rule.Rule    // of a ToClockPerKey: whose Shift Memory uses
+	ends  ends          // of a calendar
+}
+
+// planOf returns the plan of l, or says why there can be none.
+func planOf(l *limiter.Limit) (*plan, error) {
+	r, err := micros(l)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{limit: l, rule: r, unit: time.Microsecond}
+	kind, x, y := "", r.Window(), int64(0)
+	switch r.Kind() {
+	case rule.TokenBucket, rule.LeakyMeter, rule.LeakyQueue:
+		kind = "b"
+		x, y, _ = reduced(l.Rate())
+	case rule.FixedWindow:
+		switch kind = "w"; l.Align() {
+		case limiter.ToFirst:
+			kind = "f"
+		case limiter.ToClockPerKey:
+			p.nano, err = rule.NewFixedWindow(l.Quota(), int64(l.Window()), rule.ToClockPerKey)
+		}
+	case rule.SlidingCounter:
+		kind = "c"
+	case rule.Calendar:
+		period, zone := l.Calendar()
+		kind, x, y = "d", int64(period), zoneNumber(zone)
+		p.unit = time.Nanosecond
+	case rule.SlidingLog:
+		kind = "l"
+	case rule.SlidingBuckets:
+		kind, y = "s", r.Window()/int64(r.Cells())
+	}
+	p.spec = specOf(kind, x, y, r.Quota())
+	return p, err
+}
+
+func specOf(kind string, x, y, quota int64) string {
+	b := make([]byte, 0, 48)
+	b = append(append(b, '1'), kind...)
+	b = strconv.AppendInt(b, x, 10)
+	b = strconv.AppendInt(append(b, ','), y, 10)
+	return string(strconv.AppendInt(append(b, ','), quota, 10))
+}
+
+// specFor returns what a value of key begins with.
+func (p *plan) specFor(key string) string {
+	if p.nano == nil {
+		return p.spec
+	}
+	return specOf("w", p.rule.Window(), p.shift(key), p.rule.Quota())
+}
+
+// shift is added to the time for this key: what Memory adds, to the microsecond.
+func (p *plan) shift(key string) int64 {
+	if p.nano == nil {
+		return 0
+	}
+	return p.nano.Shift(key) / 1000
+}
+
+// zoneNumber tells time zones apart, in 32 bits: a zone that is loaded twice is
+// the same, two fixed ones may share a name.
+func zoneNumber(zone *time.Location) int64 {
+	h := fnv.New32a()
+	_, offset := time.Unix(0, 0).In(zone).Zone()
+	h.Write([]byte(zone.String() + " " + strconv.Itoa(offset)))
+	return int64(h.Sum32())
+}
+
+// level is what is known of one key of one limit at one instant: its state, as
+// a script answers it.
+type level struct {
+	state rule.State // of a rule with a State, in shifted time for a ToClockPerKey
+	total int64      // of a log: all units,
+	last  int64      // the last entry's time,
+	room  int64      // and when there will be room for what was asked; 0: there is
+}
+
+// parseLevel reads one state of an answer.
+func (p *plan) parseLevel(text, key string) (l level, err error) {
+	if text == "" {
+		return l, nil
+	}
+	first, rest, _ := strings.Cut(text, ",")
+	second, third, triple := strings.Cut(rest, ",")
+	var n [3]int64
+	if n[0], err = strconv.ParseInt(first, 10, 64); err == nil {
+		n[1], err = strconv.ParseInt(second, 10, 64)
+	}
+	if triple && err == nil {
+		n[2], err = strconv.ParseInt(third, 10, 64)
+	}
+	long := p.rule.Long()
+	if counter := p.rule.Kind() == rule.SlidingCounter; err != nil || triple != (long || counter) {
+		return l, errAnswer
+	}
+	switch {
+	case long:
+		return level{total: n[0], last: n[1], room: n[2]}, nil
+	case triple:
+		n[1] = n[1]<<32 | n[2]
+	case p.rule.Kind() == rule.Calendar:
+		n[0] *= int64(time.Microsecond)
+	}
+	if n[0] > 0 {
+		n[0] += p.shift(key)
+	}
+	return level{state: rule.State{A: n[0], B: n[1]}}, nil
+}
+
+// errAnswer is an answer of a script that is none of ours.
+var errAnswer = errors.New("redisstore: a script has answered something that it never does: is there a proxy in between that changes text?")
+
+// verdict says what became of cost units at now, in microseconds, that were
+// asked of a key at this level; room is only known of the cost that was asked.
+func (p *plan) verdict(l level, key string, now, cost int64) rule.Verdict {
+	if !p.rule.Long() {
+		_, v := p.rule.Take(l.state, p.at(key, now), cost)
+		return v
+	}
+	quota, window := p.rule.Quota(), p.rule.Window()
+	v := rule.Verdict{Remaining: max(quota-l.total, 0)}
+	if l.total > 0 {
+		v.Reset = max(l.last+window-now, 0)
+	}
+	switch ask := max(cost, 1); {
+	case ask > quota:
+		v.Retry = rule.Never
+	case ask > v.Remaining:
+		v.Retry = max(l.room-now, 1)
+	case cost > 0:
+		v.Remaining -= cost
+		v.Reset = p.stamp(now) + window - now
+	}
+	return v
+}
+
+// at returns an instant as the rule counts it.
+func (p *plan) at(key string, now int64) int64 {
+	return now*int64(time.Microsecond/p.unit) + p.shift(key)
+}
+
+// stamp returns when a unit of a log admitted now is taken to have come.
+func (p *plan) stamp(now int64) int64 {
+	if p.rule.Kind() == rule.SlidingLog {
+		return now
+	}
+	cell := p.rule.Window() / int64(p.rule.Cells())
+	return (now/cell + 1) * cell
+}
+
+// decision is the verdict as the limiter tells it.
+func (p *plan) decision(v rule.Verdict) limiter.Decision {
+	d := limiter.Decision{
+		Allowed: v.Retry == 0, Never: v.Retry == rule.Never,
+		By: p.limit, Quota: p.limit.Quota(), Remaining: v.Remaining,
+		ResetAfter: p.duration(v.Reset), Delay: p.duration(v.Delay),
+		RetryAfter: time.Duration(v.Retry),
+	}
+	if !d.Never {
+		d.RetryAfter = p.duration(v.Retry)
+	}
+	return d
+}
+
+// duration turns the rule's unit into nanoseconds. The spans that are exact are
+// shorter than what a Duration holds.
+func (p *plan) duration(n int64) time.Duration { return time.Duration(n) * p.unit }
