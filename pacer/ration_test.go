@@ -192,6 +192,58 @@ func TestRationEnds(t *testing.T) {
 	})
 }
 
+func TestRationEndsWhenNothingIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := unjittered(new(Pacer))
+		start := time.Now()
+		p.Observe("k", limited(200, policy("a", 100, 0, time.Second, 10*time.Second)), start)
+		assert.Equal(t, time.Second, leave(t, p, start, "k", 1))
+		assert.Equal(t, 2*time.Second, leave(t, p, start, "k", 1))
+		time.Sleep(9 * time.Second) // a window after the reset
+		for range 5 {
+			assert.Equal(t, 11*time.Second, leave(t, p, start, "k", 1))
+		}
+		assert.True(t, p.known("k").free.Load(), "nothing paces the key")
+	})
+}
+
+// Those who waited for the reset leave at the ration's pace, and not within a
+// tenth of how long they waited.
+func TestRationPacesAfterAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := unjittered(new(Pacer))
+		start := time.Now()
+		p.Observe("k", limited(200, policy("a", 60, 0, 50*time.Second, time.Minute)), start)
+		d := &departures{start: start}
+		for _, name := range []string{"0", "1", "2"} {
+			d.call(t, t.Context(), name, Claim{p, "k", 1})
+		}
+		time.Sleep(50*time.Second + 100*ms)
+		p.Observe("k", limited(200, policy("a", 60, 59, time.Minute, time.Minute)), time.Now())
+		d.Wait()
+		assert.Equal(t, []string{"0 50s", "1 50.333333334s", "2 50.666666668s"}, d.got)
+	})
+}
+
+// An answer that tells nothing of the limit tells that its call is no longer
+// out.
+func TestRationHearsSilentAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := unjittered(new(Pacer))
+		start := time.Now()
+		p.Observe("k", limited(200, policy("a", 100, 0, time.Second, 10*time.Second)), start)
+		time.Sleep(time.Second)
+		p.Observe("k", limited(200, policy("a", 100, 30, 9*time.Second, 10*time.Second)), time.Now())
+		assert.Equal(t, time.Second, leave(t, p, start, "k", 20))
+		d := &departures{start: start}
+		d.call(t, t.Context(), "0", Claim{p, "k", 1}) // 20 units at 10 a second
+		time.Sleep(100 * ms)
+		p.Observe("k", headerparse.Signal{Status: 200}, time.Now())
+		d.Wait()
+		assert.Equal(t, []string{"0 1.666666667s"}, d.got, "at 30 a second")
+	})
+}
+
 // Who waits is not refused for a wait that is longer than it turns out to be:
 // in the long run a window gives its quota, however little was left last.
 func TestRationRefusesNobodyForTheQueue(t *testing.T) {
