@@ -215,7 +215,7 @@ func (c stackCase) run(t *testing.T, s *Store) {
 			require.Contains(t, step.By, index[d.By], say)
 		}
 		if step.Retry != nil && !step.Never {
-			require.Equal(t, up(*step.Retry), d.RetryAfter, say)
+			require.InDelta(t, up(*step.Retry), d.RetryAfter, late, say)
 		}
 		if len(charges) == 1 {
 			require.Nil(t, d.Each, say)
