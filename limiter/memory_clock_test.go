@@ -109,7 +109,10 @@ func TestMemoryInTwoTimes(t *testing.T) {
 	for _, name := range []string{"bubble", "another"} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, use) })
 	}
-	t.Run("outside again", use)
+	t.Run("outside again", func(t *testing.T) {
+		use(t)
+		require.Equal(t, 2, m.Stats().Keys, "what was another time's is forgotten")
+	})
 	t.Run("in a bubble again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			use(t)

@@ -46,6 +46,9 @@ func TestReplacing(t *testing.T) {
 						require.EqualValues(t, 1, take(t, &m, to, "k", 0).Remaining)
 					}
 					require.Equal(t, 1, m.Stats().Keys, "one entry all along")
+					take(t, &m, old, "at once", 2)
+					d = take(t, &m, to, "at once", 1)
+					require.Equal(t, max(quota-3, 0), d.Remaining)
 					m.consistent(t)
 				})
 			}

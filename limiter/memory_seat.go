@@ -114,8 +114,8 @@ func (s *seat) settle(c *core, key string, now times) bool {
 	if s.carry(c, key, now) {
 		return true
 	}
-	s.room = c.take(s) || s.shard.evict(s.id, now, &c.rooms) && c.take(s)
-	if !s.room && c.sweep(s.shard, now) > 0 {
+	if s.room = c.take(s); !s.room {
+		c.sweep(s.shard, now)
 		s.room = c.take(s)
 	}
 	return s.room

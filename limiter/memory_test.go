@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Raced is for the tests outside the package.
+const Raced = raced
+
 // take is a Take of one charge that must not fail.
 func take(t *testing.T, m *Memory, l *Limit, key string, cost int64) Decision {
 	t.Helper()

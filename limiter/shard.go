@@ -127,24 +127,6 @@ func (s *shard) shorten(id ident, r *rule.Rule, at, cost int64) {
 	s.note(id, e.fresh)
 }
 
-// evict removes a spent entry that lies on the way to where an identity is to be.
-func (s *shard) evict(id ident, now times, rooms *rooms) bool {
-	if len(s.slots) == 0 {
-		return false
-	}
-	i := s.spot(id, now)
-	e := &s.slots[i]
-	if e.id.empty() {
-		return false
-	}
-	rooms.entries(e.id).give(1)
-	if e.id.overflow() {
-		s.spare--
-	}
-	s.remove(i)
-	return true
-}
-
 // lift takes out what an identity has in use, and keeps the room of its entry
 // for another; not that of its history.
 func (s *shard) lift(id ident, r *rule.Rule, at int64, rooms *rooms) (state rule.State, h *rule.History, ok bool) {
