@@ -39,6 +39,13 @@ func binary(t testing.TB) string {
 	return ""
 }
 
+// go-redis logs each dial that fails. Here most are meant to.
+func init() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // A Server is one redis-server. Its methods fail the test when they cannot do
 // what they say; they are for the goroutine of the test.
 type Server struct {
@@ -87,8 +94,10 @@ func prepare(t testing.TB, args ...string) *Server {
 		"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no",
 		"--cluster-port", bus, "--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
 	}, args...)
+	// After as many failed dials as the pool has places, go-redis tries only
+	// once a second, so there are more places than a test can fail at.
 	s.admin = redis.NewClient(&redis.Options{
-		Addr: s.Addr, Password: s.Password, PoolSize: 2, MaxRetries: -1, DisableIdentity: true,
+		Addr: s.Addr, Password: s.Password, PoolSize: 10_000, MaxRetries: -1, DisableIdentity: true,
 		DialerRetries: 1, ContextTimeoutEnabled: true,
 	})
 	return s

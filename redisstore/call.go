@@ -1,0 +1,193 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/politehttp/polite/breaker"
+)
+
+// maxInFlight is how many scripts may be under way at once, those that nobody
+// waits for any more included. It stays below the 1,024 places in the queue of a
+// rueidis connection: when that is full, a call waits for a place whatever its
+// context says.
+const maxInFlight = 1000
+
+// ErrTimeout says that Redis did not answer within the Timeout of the Store.
+// The script may have run.
+var ErrTimeout = errors.New("redisstore: no answer in time")
+
+// ErrBusy says that nothing was sent, because as many scripts as can be were
+// under way for the whole Timeout.
+var ErrBusy = errors.New("redisstore: too many scripts are under way")
+
+// eval runs a script for a verb of the Store; see [circuit.eval].
+func (s *Store) eval(ctx context.Context, script *Script, keys, args []string) ([]string, error) {
+	s.circuit.once.Do(func() { s.circuit.prepare(s.Client, s.Timeout) })
+	return s.circuit.eval(ctx, script, keys, args)
+}
+
+// A circuit is the way from a Store to Redis. It runs scripts so that each call
+// ends in time, whatever the client library does, and none starts while the
+// store is known to be down.
+//
+// A call has a goroutine of its own. When the time is up the caller leaves, and
+// the goroutine stays until the client library lets it go. It keeps its place
+// until then, so that there are never more than maxInFlight.
+type circuit struct {
+	once       sync.Once
+	client     Client
+	timeout    time.Duration // negative: none
+	endsItself bool          // the client's calls end soon after the timeout without a context
+	breaker    *breaker.Breaker
+	places     chan struct{}
+	clock      alarms
+	free       sync.Pool // of *call; not shared, for channels belong to a synctest bubble
+}
+
+// prepare takes the fields of a Store: zero means the default.
+func (c *circuit) prepare(client Client, timeout time.Duration) {
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	_, c.endsItself = client.(interface{ endsItself() })
+	c.client, c.timeout, c.clock.after = client, timeout, timeout
+	c.breaker = newBreaker(timeout)
+	c.places = make(chan struct{}, maxInFlight)
+}
+
+// A call is one script under way.
+type call struct {
+	done  chan struct{}
+	state atomic.Int32
+
+	permit breaker.Permit
+	ctx    context.Context
+	script *Script
+	keys   []string
+	args   []string
+	reply  []string
+	err    error
+}
+
+const (
+	running  int32 = iota
+	ended          // reply and err are there, and done tells it
+	timedOut       // nobody waits; the circuit knows
+	left           // nobody waits; the circuit is still to be told
+)
+
+// eval runs the script. It returns within the timeout, and as soon as ctx ends.
+// The error is that of ctx, ErrTimeout, ErrBusy, a *breaker.OpenError, a
+// *ReplyError, or one that the client library returned. After ErrBusy and
+// *breaker.OpenError nothing was sent; after any other one the script may have
+// run.
+func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	permit, err := c.breaker.Enter(theStore, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	alarm := c.clock.next()
+	if err := c.place(ctx, alarm); err != nil {
+		outcome := breaker.Neutral
+		if errors.Is(err, ErrBusy) {
+			outcome = breaker.Throttled // says nothing, but a probe it fails
+		}
+		permit.Done(outcome, 0, time.Time{})
+		return nil, err
+	}
+	w, ok := c.free.Get().(*call)
+	if !ok {
+		w = &call{done: make(chan struct{}, 1)}
+	}
+	w.permit, w.ctx, w.script, w.keys, w.args = permit, ctx, s, keys, args
+	go c.run(w)
+	select {
+	case <-w.done:
+	case <-alarm:
+		if w.state.CompareAndSwap(running, timedOut) {
+			permit.Done(breaker.Unreachable, 0, time.Time{})
+			return nil, ErrTimeout
+		}
+		<-w.done
+	case <-ctx.Done():
+		if w.state.CompareAndSwap(running, left) {
+			return nil, ctx.Err()
+		}
+		<-w.done
+	}
+	reply, err := w.reply, w.err
+	permit.Done(judge(err), 0, time.Time{})
+	c.give(w)
+	return reply, err
+}
+
+// place waits for a place.
+func (c *circuit) place(ctx context.Context, alarm <-chan struct{}) error {
+	select {
+	case c.places <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case c.places <- struct{}{}:
+		return nil
+	case <-alarm:
+		return ErrBusy
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run is the goroutine of a call.
+func (c *circuit) run(w *call) {
+	start := time.Now()
+	w.reply, w.err = c.send(w)
+	<-c.places
+	if w.state.CompareAndSwap(running, ended) {
+		w.done <- struct{}{}
+		return
+	}
+	if w.state.Load() == left {
+		outcome := judge(w.err)
+		if c.timeout > 0 && time.Since(start) > c.timeout {
+			outcome = breaker.Unreachable // an answer, but for nobody
+		}
+		w.permit.Done(outcome, 0, time.Time{})
+	}
+}
+
+func (c *circuit) send(w *call) (reply []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply, err = nil, &brokenError{fmt.Sprint(p)}
+		}
+	}()
+	if c.endsItself {
+		return c.client.Eval(context.Background(), w.script, w.keys, w.args)
+	}
+	// The caller's cancellation stays out: a client library would drop the
+	// connection for it.
+	ctx, cancel := context.WithoutCancel(w.ctx), func() {}
+	if c.timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+	} else if until, ok := w.ctx.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, until)
+	}
+	defer cancel()
+	return c.client.Eval(ctx, w.script, w.keys, w.args)
+}
+
+// give takes back a call that has no goroutine.
+func (c *circuit) give(w *call) {
+	w.state.Store(running)
+	w.permit, w.ctx, w.script, w.keys, w.args, w.reply, w.err = breaker.Permit{}, nil, nil, nil, nil, nil, nil
+	c.free.Put(w)
+}
