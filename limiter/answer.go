@@ -56,7 +56,7 @@ func (b *bill) fields(g *guard, retryAfter int64, ago time.Duration) (state, pol
 		text = appendName(text, c.Limit.name)
 		text = append(text, ";r="...)
 		text = strconv.AppendInt(text, min(max(d.Remaining, 0), largestField), 10)
-		if t := seconds(untilMore(c.Limit, d) - ago); retryAfter < 0 || t <= retryAfter {
+		if t := seconds(untilMore(c.Limit, d) - ago); (retryAfter < 0 || t <= retryAfter) && g.knows(c.Limit, d) {
 			text = append(text, ";t="...)
 			text = strconv.AppendInt(text, t, 10)
 		}
@@ -124,9 +124,9 @@ func appendPolicy(text []byte, l *Limit) []byte {
 	text = appendName(text, l.name)
 	text = append(text, ";q="...)
 	text = strconv.AppendInt(text, min(l.Quota(), largestField), 10)
-	if w := l.Window(); w >= time.Second && w%time.Second == 0 {
+	if w := l.Window(); w >= time.Second {
 		text = append(text, ";w="...)
-		text = strconv.AppendInt(text, int64(w/time.Second), 10)
+		text = strconv.AppendInt(text, seconds(w), 10)
 	}
 	return text
 }
@@ -172,6 +172,12 @@ func untilMore(l *Limit, d *Decision) time.Duration {
 		return min(d.ResetAfter, w) // a counter remembers two
 	}
 	return d.ResetAfter
+}
+
+// knows reports whether untilMore is known. When the oldest unit of a sliding
+// window will be back, while others are left, only a Memory can be asked.
+func (g *guard) knows(l *Limit, d *Decision) bool {
+	return d.Remaining <= 0 || g.memory != nil || !slides(l)
 }
 
 // interval is the time in which a rate gives n units, rounded down.

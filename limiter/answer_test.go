@@ -139,9 +139,9 @@ func TestAnswerUntilMore(t *testing.T) {
 			{made(LeakyMeter("b", Per(1, 10*time.Second), 3)), []string{"r=2;t=10", "r=1;t=10", "r=0;t=10"}},
 			{made(TokenBucket("b", Per(3, 7*time.Second), 3)), []string{"r=2;t=3", "r=1;t=3", "r=0;t=3"}},
 			{made(FixedWindow("b", 3, 10*time.Second, ToFirst)), []string{"r=2;t=10", "r=1;t=10", "r=0;t=10"}},
-			{made(SlidingLog("b", 3, 10*time.Second)), []string{"r=2;t=10", "r=1;t=10", "r=0;t=8"}},
-			{made(SlidingCounter("b", 3, 10*time.Second)), []string{"r=2;t=10", "r=1;t=10", "r=0;t=9"}},
-			{made(SlidingBuckets("b", 3, 10*time.Second, 10)), []string{"r=2;t=10", "r=1;t=10", "r=0;t=9"}},
+			{made(SlidingLog("b", 3, 10*time.Second)), []string{"r=2;t=10", "r=1;t=9", "r=0;t=8"}},
+			{made(SlidingCounter("b", 3, 10*time.Second)), []string{"r=2;t=11", "r=1;t=10", "r=0;t=9"}},
+			{made(SlidingBuckets("b", 3, 10*time.Second, 10)), []string{"r=2;t=11", "r=1;t=10", "r=0;t=9"}},
 		} {
 			h := (&Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{test.limit}}}}).Handler(ok200)
 			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10 * time.Second)))
@@ -158,10 +158,10 @@ func TestAnswerUntilMore(t *testing.T) {
 func TestAnswerPolicy(t *testing.T) {
 	for want, l := range map[string]*Limit{
 		`"x";q=10;w=60`:               made(FixedWindow("x", 10, time.Minute, ToClock)),
-		`"x";q=10`:                    made(FixedWindow("x", 10, 1500*time.Millisecond, ToClock)), // no whole seconds
+		`"x";q=10;w=3`:                made(FixedWindow("x", 10, 2500*time.Millisecond, ToClock)), // rounded up
 		`"x";q=11`:                    made(FixedWindow("x", 11, 250*time.Millisecond, ToClock)),
 		`"x";q=10;w=2`:                made(TokenBucket("x", Per(5, time.Second), 10)),
-		`"x";q=3`:                     made(TokenBucket("x", Per(7, 11*time.Minute), 3)),
+		`"x";q=3;w=283`:               made(TokenBucket("x", Per(7, 11*time.Minute), 3)),
 		`"x";q=12`:                    made(Quota("x", 12, Month, nil)),
 		`"say \"hi\" \\";q=1;w=1`:     made(FixedWindow(`say "hi" \`, 1, time.Second, ToClock)),
 		`"big";q=999999999999999;w=1`: made(FixedWindow("big", 4_000_000_000_000_000, time.Second, ToClock)),

@@ -27,11 +27,12 @@ import (
 //	RateLimit-Policy: "reads";q=100;w=60     100 units in 60 seconds
 //	RateLimit: "reads";r=87;t=42             87 are left; in 42 seconds there may be more
 //
-// q of a bucket is its burst or capacity and w the time in which it fills; w is
-// left out if it is no whole number of seconds. t is rounded up: of a window,
-// until it ends; of a bucket, until one more unit is there. Sliding windows with
-// nothing left are asked when that will be if the Store is a [Memory]; else t is
-// until all is there. Several Guards, one in another, each add their items.
+// q of a bucket is its burst or capacity and w the time in which it fills. Both
+// times are rounded up to seconds, so that q units in w are always granted; a w
+// below a second is left out. t is, of a fixed window, until it ends, and else
+// until one more unit is there. Of a sliding window only a [Memory] knows that:
+// with another Store t is left out while units are left, and then is until all
+// are there. Several Guards, one in another, each add their items.
 //
 // A request that is refused is answered
 //
@@ -258,7 +259,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 	}
 	g.tell(r, b, &d, admitted)
 	if d.Degraded == nil {
-		b.ask(g, r.Context())
+		b.ask(g)
 		b.setFields(g, w.Header(), &d)
 	}
 	return true

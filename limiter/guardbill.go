@@ -171,18 +171,15 @@ func (b *bill) deciding(d *Decision) int {
 	return 0
 }
 
-// ask finds out when sliding windows that are used up will admit one more unit,
-// which their last decision does not tell. Only a Memory is asked, since it
-// costs nothing there.
-func (b *bill) ask(g *guard, ctx context.Context) {
+// ask finds out when sliding windows will admit one more unit, which their last
+// decision does not tell. Only a Memory is asked, since it costs little there.
+func (b *bill) ask(g *guard) {
 	if g.memory == nil {
 		return
 	}
 	for i := range b.each {
-		if d := &b.each[i]; d.Remaining == 0 && slides(b.charges[i].Limit) {
-			if next, err := g.memory.Take(ctx, b.charges[i].Limit.Charge(b.charges[i].Key, 0)); err == nil {
-				d.RetryAfter = next.RetryAfter
-			}
+		if d := &b.each[i]; slides(b.charges[i].Limit) {
+			d.RetryAfter = g.memory.untilMore(&b.charges[i])
 		}
 	}
 }

@@ -241,6 +241,6 @@ func TestGuardForeignStore(t *testing.T) {
 		{Key: Global, Limits: []*Limit{window("a", 3)}},
 		{Key: Global, Limits: []*Limit{made(SlidingLog("b", 2, time.Minute))}},
 	}}).Handler(ok200)
-	assert.Equal(t, `"a";r=2;t=60, "b";r=1;t=60`, ask(h, "GET", "/").Header().Get("RateLimit"))
+	assert.Equal(t, `"a";r=2;t=60, "b";r=1`, ask(h, "GET", "/").Header().Get("RateLimit"))
 	assert.Equal(t, []int{200, 429}, statuses(2, h, "GET", "/"))
 }

@@ -58,19 +58,22 @@ const (
 // Take charges all of charges, or none if one does not fit. It decides at one
 // instant. No charges are admitted, by no limit.
 //
-// It fails, and charges nothing, if a charge has no limit or a negative cost,
-// and if ctx has ended: who has left is not charged. Costs that sum up to more
-// than an int64 holds can never be admitted.
+// Of a refused Decision, Each says which charges would have been admitted. Costs
+// that sum up to more than an int64 holds can never be admitted. It fails, and
+// charges nothing, only if a charge has no limit or a negative cost.
 //
-// Of a refused Decision, Each says which charges would have been admitted.
+// It does not wait, and does not look at ctx: who has sent a request and left
+// before it was answered is charged like anybody, or leaving at once would be
+// the way around every limit.
+//
 // A single charge allocates nothing; for several see [Memory.TakeInto].
-func (m *Memory) Take(ctx context.Context, charges ...Charge) (d Decision, err error) {
+func (m *Memory) Take(_ context.Context, charges ...Charge) (d Decision, err error) {
 	if len(charges) == 1 {
-		err = m.single(ctx, charges, &d)
+		err = m.single(charges, &d)
 		return d, err
 	}
 	each := make([]Decision, len(charges))
-	if err = m.stack(ctx, each, charges, &d); err == nil {
+	if err = m.stack(each, charges, &d); err == nil {
 		d.Each = each
 	}
 	return d, err
@@ -78,23 +81,24 @@ func (m *Memory) Take(ctx context.Context, charges ...Charge) (d Decision, err e
 
 // TakeInto is Take with each for the decision's Each: if its capacity suffices,
 // nothing is allocated.
-func (m *Memory) TakeInto(ctx context.Context, each []Decision, charges ...Charge) (d Decision, err error) {
+func (m *Memory) TakeInto(_ context.Context, each []Decision, charges ...Charge) (d Decision, err error) {
 	if len(charges) == 1 {
-		err = m.single(ctx, charges, &d)
+		err = m.single(charges, &d)
 		return d, err
 	}
 	if cap(each) < len(charges) {
 		each = make([]Decision, len(charges))
 	}
-	if err = m.stack(ctx, each[:len(charges)], charges, &d); err == nil {
+	if err = m.stack(each[:len(charges)], charges, &d); err == nil {
 		d.Each = each[:len(charges)]
 	}
 	return d, err
 }
 
-// Refund gives back what was charged, but never more than is in use. It does so
-// although ctx has ended. It fails only if a charge has no limit or a negative
-// cost, and then gives nothing back.
+// Refund gives back what was charged, but never more than is in use; to a key
+// without an entry of its own in the overflow entry that it shares, if there is
+// one. It does not look at ctx either, and fails only if a charge has no limit
+// or a negative cost, and then gives nothing back.
 func (m *Memory) Refund(_ context.Context, charges ...Charge) error {
 	for i := range charges {
 		if err := check(charges, i); err != nil {

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"time"
 
 	"github.com/politehttp/polite/internal/rule"
@@ -9,11 +8,11 @@ import (
 
 // single decides on one charge. A key that has an entry of two words takes the
 // short way; any other is a stack of one.
-func (m *Memory) single(ctx context.Context, charges []Charge, d *Decision) error {
+func (m *Memory) single(charges []Charge, d *Decision) error {
 	charge := &charges[0]
 	l := charge.Limit
-	if ctx.Err() != nil || l == nil || l.rule == nil || charge.Cost < 0 || l.rule.Long() {
-		return m.other(ctx, charges, d)
+	if l == nil || l.rule == nil || charge.Cost < 0 || l.rule.Long() {
+		return m.other(charges, d)
 	}
 	c := m.start()
 	id := c.hash.of(l, charge.Key)
@@ -36,7 +35,7 @@ func (m *Memory) single(ctx context.Context, charges []Charge, d *Decision) erro
 		*state = next
 	} else if v = c.first(s, id, charge, at, steady); v.Retry != 0 {
 		s.mu.Unlock()
-		return m.other(ctx, charges, d)
+		return m.other(charges, d)
 	}
 	s.credit += payment
 	var credit int64
@@ -68,9 +67,9 @@ func (c *core) first(s *shard, id ident, charge *Charge, at, steady int64) rule.
 }
 
 // other decides on one charge the long way.
-func (m *Memory) other(ctx context.Context, charges []Charge, d *Decision) error {
+func (m *Memory) other(charges []Charge, d *Decision) error {
 	var each [1]Decision
-	return m.stack(ctx, each[:], charges, d)
+	return m.stack(each[:], charges, d)
 }
 
 // set makes d the decision of one limit.

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"math"
 	"math/bits"
 	"sync"
@@ -29,14 +28,11 @@ const none = -1
 var seatPool = sync.Pool{New: func() any { return new([]seat) }}
 
 // stack decides on charges; each is as long, and not yet that of d.
-func (m *Memory) stack(ctx context.Context, each []Decision, charges []Charge, d *Decision) error {
+func (m *Memory) stack(each []Decision, charges []Charge, d *Decision) error {
 	for i := range charges {
 		if c := &charges[i]; c.Limit == nil || c.Limit.rule == nil || c.Cost < 0 {
 			return check(charges, i)
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
 	}
 	if len(charges) == 0 {
 		d.Allowed = true

@@ -1,0 +1,26 @@
+package limiter
+
+import "time"
+
+// untilMore is how long until one unit more would be admitted than now, which
+// no decision on a sliding window tells; 0 if all are there. It charges nothing.
+func (m *Memory) untilMore(charge *Charge) time.Duration {
+	c := m.start()
+	var s seat
+	s.take(c, charge, c.clock.steady())
+	s.shard.mu.Lock()
+	defer s.shard.mu.Unlock()
+	if !s.find() {
+		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
+		if !s.find() {
+			return 0
+		}
+	}
+	var d Decision
+	s.ask(&d, 0)
+	s.ask(&d, d.Remaining+1)
+	if d.Never {
+		return 0
+	}
+	return d.RetryAfter
+}
