@@ -14,7 +14,7 @@ import (
 // Try sends one command over a connection of the rig's own and returns the
 // reply as text. A nil reply is empty.
 func (s *Server) Try(args ...any) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := short()
 	defer cancel()
 	reply, err := s.admin.Do(ctx, args...).Result()
 	if err == redis.Nil {
@@ -74,4 +74,8 @@ func (s *Server) info(section, field string) string {
 		}
 	}
 	return ""
+}
+
+func short() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 5*time.Second)
 }
