@@ -1,7 +1,7 @@
 -- refund gives units back, never more than are in use.
 --
 -- ARGV: the time, or ''; then for each key what its value begins with, and the
--- units, as for take. The answer is 1; or nothing was done: o and the time, or
+-- units, as for take. The answer is r; or nothing was done: o and the time, or
 -- j and the number of a key.
 
 local given = ARGV[1]
@@ -71,13 +71,12 @@ for i = 1, #KEYS do
       if a > most or b > most or kind == 'b' and b >= x then
         return 'j' .. i
       end
-      if a <= now then
-        lives[i] = nil -- nothing is in use, and the key expires
-      elseif kind == 'c' then
+      if a > now and kind == 'c' then
         c = c + 0
         local start = a - 2 * x
         if now < start then
-          start, b, c = floor(now / x) * x, 0, math.min(b + c, 4294967295)
+          c = math.min(b + c, 4294967295)
+      start, b = floor(now / x) * x, 0
         elseif now >= start + x then
           start, b, c = start + x, c, 0
         end
@@ -86,11 +85,11 @@ for i = 1, #KEYS do
         if b + c > 0 then
           states[i], lives[i] = format('%d,%d,%d', start + 2 * x, b, c), start + 2 * x
         end
-      elseif kind ~= 'b' then
+      elseif a > now and kind ~= 'b' then
         if cost < b then
           states[i], lives[i] = format('%d,%d', a, b - cost), a
         end
-      elseif cost < quota then
+      elseif a > now and cost < quota then
         local full = quota * y
         local span = ceil(full / x)
         local over = x * span - full
@@ -118,4 +117,4 @@ for i, a in pairs(lives) do
     redis.call('DEL', KEYS[i])
   end
 end
-return '1'
+return 'r'

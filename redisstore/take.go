@@ -203,13 +203,15 @@ func (s *Store) redisTime() int64 {
 	return time.Now().UnixNano() + s.skew.Load()
 }
 
-// parse reads the answer of take. It may be outside of the calendar's periods,
+// parse reads the answer of take or refund. It may be outside of the calendar's periods,
 // with the time alone.
 func (st *stack) parse(text string) (a answer, outside bool, err error) {
-	if text == "" {
+	switch {
+	case text == "":
 		return a, false, errAnswer
-	}
-	if text[0] == 'j' {
+	case text == "r": // refunded
+		return a, false, nil
+	case text[0] == 'j':
 		n, err := strconv.Atoi(text[1:])
 		if err != nil || n < 1 || n > len(st.keys) {
 			return a, false, errAnswer

@@ -140,7 +140,8 @@ for i = 1, #KEYS do
     if a <= now then
       start, b, c = floor(now / x) * x, 0, 0
     elseif now < start then -- the clock has stepped back: the latest these can have come is now
-      start, b, c = floor(now / x) * x, 0, math.min(b + c, 4294967295)
+      c = math.min(b + c, 4294967295)
+      start, b = floor(now / x) * x, 0
       changed, a = true, start + 2 * x
     elseif now >= start + x then
       start, b, c = start + x, c, 0
