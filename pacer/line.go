@@ -31,6 +31,7 @@ type line struct {
 	inFlight int
 	release  func() // bound once; counts a call out
 	local    int64  // Shared failed: until then this process paces itself
+	apart    apart  // at its share
 	pinned   bool   // found, and to be used before the lock is given up
 	waiting
 	older, newer *line // in the pacer's list, by last use
@@ -49,7 +50,8 @@ func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
 		most = 1
 	}
 	if !l.shared(now) {
-		if t := l.bucket.soonest(at, ahead, n, most); t > at {
+		t := max(l.bucket.soonest(at, ahead, n, most), l.apart.soonest(at, ahead, l.bucket.pace.Rate))
+		if t > at {
 			at, why = t, observe.Pace
 		}
 	}
@@ -105,6 +107,7 @@ func (l *line) take(now, n int64) {
 		l.bucket.drain(now, n)
 	} else {
 		l.bucket.take(now, n)
+		l.apart.take(now, n, l.bucket.pace.Rate)
 	}
 	l.learnt.take(now, n)
 	l.count(n)
@@ -227,7 +230,7 @@ func (l *line) fresh(now int64) int64 {
 	if l.calls() > 0 || l.inFlight > 0 || l.learnt.on() {
 		return never
 	}
-	at := max(now, l.local)
+	at := max(now, l.local, l.apart.paid)
 	if l.hold.active(now) {
 		at = max(at, l.hold.end)
 	}

@@ -17,9 +17,10 @@ type Reserver interface {
 	// Reserve grants n units of key at the first instant that p allows, over
 	// all processes. One that is further away than maxWait it refuses with a
 	// *WaitError, and takes nothing. Any other error means that the store
-	// failed: for a second this process then keeps the pace by itself, as if it
-	// were alone. The context ends when the call may wait no longer; a
-	// store is to heed it.
+	// failed: for a second this process then keeps the pace by itself, at its
+	// share of the rate if the Reserver has a method Share() int64 that says how
+	// many processes there are, else as if it were alone. The context ends when
+	// the call may wait no longer; a store is to heed it.
 	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
 	// Hold makes sure that nobody is granted an instant before d from now.
 	Hold(ctx context.Context, key string, d time.Duration) error
@@ -42,6 +43,42 @@ const (
 	storeRest    = int64(time.Second) // how long a store that failed is left alone
 	storeTimeout = time.Second        // for what no caller waits for
 )
+
+// apart spaces calls at this process's share of a pace, while the store fails.
+// It is a pure rule.
+type apart struct {
+	share int64 // how many processes there are; under 2: off
+	paid  int64 // the instant by which what has left is paid for; ahead of now by timerSlack at most
+}
+
+// begin lets the first call leave at random within the time that a unit takes:
+// the store fails for all processes at once.
+func (a *apart) begin(now int64, r Rate, shared Reserver, jitter float64) {
+	*a = apart{}
+	if s, ok := shared.(interface{ Share() int64 }); ok && s.Share() > 1 {
+		a.share = s.Share()
+		a.paid = later(later(now, int64(timerSlack)), int64(jitter*float64(a.span(r, 1))))
+	}
+}
+
+// span is the time that n units take.
+func (a *apart) span(r Rate, n int64) int64 {
+	d, _ := mulDiv(r.span(n), a.share, 1)
+	return d
+}
+
+func (a *apart) soonest(now, ahead int64, r Rate) int64 {
+	if a.share < 2 || r.none() {
+		return now
+	}
+	return max(now, later(a.paid, a.span(r, ahead))-int64(timerSlack))
+}
+
+func (a *apart) take(now, n int64, r Rate) {
+	if a.share > 1 && !r.none() {
+		a.paid = later(max(a.paid, now), a.span(r, n))
+	}
+}
 
 // errAnew says that a hold or another rate came while w slept.
 var errAnew = errors.New("pacer: anew")
@@ -84,6 +121,9 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 	if err == nil {
 		sleeps := until.After(time.Now())
 		if r, now, err = w.sleep(ctx, until, rev); err == nil {
+			for i := range w.places {
+				w.places[i].line.apart = apart{}
+			}
 			w.granted, over = true, false
 			if sleeps || w.last == nil {
 				w.why, w.last = observe.Pace, last
@@ -108,8 +148,12 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 		err = nil
 	case errors.As(err, &failed):
 		t := failed.line.pacer.clock(now)
-		failed.line.local = later(t, storeRest)
-		failed.line.bucket.keep(t, 1)
+		l := failed.line
+		if l.apart.share == 0 { // it has just begun to fail
+			l.apart.begin(t, l.bucket.pace.Rate, l.pacer.Shared, l.pacer.random())
+		}
+		l.local = later(t, storeRest)
+		l.bucket.keep(t, 1)
 		if w.last == nil {
 			w.why, w.last = observe.Pace, failed.line
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/observe"
 )
 
 // store is a Reserver in memory: what several pacers share in these tests.
@@ -62,6 +64,12 @@ func (s *store) Hold(_ context.Context, key string, d time.Duration) error {
 	defer s.mu.Unlock()
 	s.held[key] = max(s.held[key], int64(time.Since(s.start)+d))
 	return s.down
+}
+
+func (s *store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
 }
 
 func newStore() *store {
@@ -173,6 +181,78 @@ func TestSharedStoreDown(t *testing.T) {
 			leave(t, p, start, "k", 1)
 		}
 		assert.Greater(t, s.asked, 1)
+	})
+}
+
+// ofMany is a store that says how many processes share it.
+type ofMany struct {
+	*store
+	processes int64
+}
+
+func (s ofMany) Share() int64 { return s.processes }
+
+// While the store is down all processes together keep the pace, for each takes
+// its share. They do not begin at once.
+func TestSharedStoreDownEachAtItsShare(t *testing.T) {
+	for _, shape := range []Shape{TokenBucket, LeakyBucket} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			rate := Per(100, time.Second)
+			var g ledger
+			ctx, cancel := context.WithTimeout(g.on(t.Context()), 20*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			for range 10 {
+				p := &Pacer{Rate: rate, Burst: 10, Shape: shape, Shared: ofMany{s, 10}}
+				wg.Go(func() {
+					for {
+						if _, err := p.Wait(ctx, "k", 1); err != nil {
+							return
+						}
+					}
+				})
+			}
+			time.Sleep(5 * time.Second)
+			s.fail(errors.New("down"))
+			time.Sleep(10 * time.Second)
+			s.fail(nil)
+			wg.Wait()
+			down := 0
+			until := ledger{all: map[string][]observe.Paced{}}
+			for _, e := range g.all["k"] {
+				at := e.At.Sub(s.start)
+				if at > 5500*ms && at < 15*time.Second {
+					down++
+				}
+				if at < 15*time.Second {
+					until.all["k"] = append(until.all["k"], e)
+				}
+			}
+			// Each may be 5 ms ahead of its share, and a unit.
+			require.NoError(t, until.over(rate, 10+10+5))
+			// The store that is back knows of nothing, and they come within a second.
+			require.NoError(t, g.over(rate, 10+10+5+10+50))
+			assert.InDelta(t, 950, down, 30, "between 5.5 s and 15 s")
+			assert.InDelta(t, 2000, len(g.all["k"]), 60)
+		})
+	}
+}
+
+func TestSharedStoreDownWithoutARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.down = errors.New("down")
+		p := &Pacer{Rate: Per(1, time.Second), Shared: ofMany{s, 3}}
+		start := time.Now()
+		leave(t, p, start, "k", 1)
+		time.AfterFunc(time.Second, func() { p.SetRate(Rate{}, 0) })
+		assert.Less(t, leave(t, p, start, "k", 1), 5*time.Second)
+		p.SetRate(Per(1, time.Second), 0)
+		leave(t, p, start, "k", 1)
+		p.SetRate(Rate{}, 0)
+		at := time.Since(start)
+		assert.Equal(t, at, leave(t, p, start, "k", 1))
 	})
 }
 
