@@ -140,14 +140,14 @@ func (c *core) forget() {
 
 // stats sums up what the shards hold.
 func (c *core) stats() (st MemoryStats) {
-	st.Bytes = int64(unsafe.Sizeof(*c))
+	st.Bytes = sizeOf[core]()
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
 		st.Keys += s.used + len(s.longs)
 		st.Overflow += int(s.spare)
 		st.Overflowed += s.shared
-		st.Bytes += int64(unsafe.Sizeof(*s)) + int64(len(s.slots))*int64(unsafe.Sizeof(slot{}))
+		st.Bytes += sizeOf[shard]() + int64(len(s.slots))*sizeOf[slot]()
 		for _, e := range s.longs {
 			st.Bytes += int64(e.history.Bytes()) + longOverhead
 		}

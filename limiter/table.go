@@ -31,10 +31,11 @@ const (
 	inHistory = -2 // it is not two words, but a history
 )
 
-// home is the slot where the search for an identity starts.
+// home is the slot where the search for an identity starts: the first of the two
+// in a cache line, so that most searches look at one line. Sizes are even.
 func (t *table) home(id ident) int {
 	i, _ := bits.Mul64(id.hi<<shardBits, uint64(len(t.slots)))
-	return int(i)
+	return int(i) &^ 1
 }
 
 // find returns where an identity is, or noSlot.
