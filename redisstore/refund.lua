@@ -5,7 +5,15 @@
 -- j and the number of a key.
 
 local given = ARGV[1]
-local now, told = clock(given)
+local now, told
+if given == '' then
+  local t = redis.call('TIME')
+  now, told = t[1] * 1000000 + t[2], t[1] .. ',' .. t[2]
+else
+  now, told = given + 0, '0,' .. given
+end
+local muldiv, entries, logged, carry = rare()
+local more = given == '' and 2 or 60000 -- see take
 local states, lives = {}, {}
 
 for i = 1, #KEYS do
@@ -99,8 +107,8 @@ for i = 1, #KEYS do
         local step = floor(y / x)
         a, b = a - cost * step, b + cost * (y - step * x)
         if b >= x then
-          local more = floor(b / x)
-          a, b = a - more, b - more * x
+          local whole = floor(b / x)
+          a, b = a - whole, b - whole * x
         end
         if a > now then
           states[i], lives[i] = format('%d,%d', a, b), a
@@ -112,7 +120,7 @@ end
 
 for i, a in pairs(lives) do
   if a > now then
-    redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. states[i], 'PX', lifetime(a, now, given))
+    redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. states[i], 'PX', floor((a - now) / 1000) + more)
   else
     redis.call('DEL', KEYS[i])
   end

@@ -12,12 +12,22 @@
 -- Or nothing was done: o and the time if a calendar's periods lie elsewhere;
 -- j and the number of a key, the first being 1, that holds no value of ours.
 
-local given = ARGV[1]
-local now, told = clock(given)
-local ok = true
-local nexts, lives, fixes = {}, {}, nil
+local n, given = #KEYS, ARGV[1]
+local now, told
+if given == '' then
+  local t = redis.call('TIME')
+  now, told = t[1] * 1000000 + t[2], t[1] .. ',' .. t[2]
+else
+  now, told = given + 0, '0,' .. given
+end
+local muldiv, entries, logged, carry
+local ok, states, lives, fixes = true, nil, nil, nil
+local state, life -- of a key that is charged; of several in states and lives
+if n > 1 then
+  states, lives = { false, false, false }, { 0, 0, 0 }
+end
 
-for i = 1, #KEYS do
+for i = 1, n do
   local spec, cost = ARGV[2 * i], ARGV[2 * i + 1]
   local value = redis.pcall('GET', KEYS[i])
   local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+)$')
@@ -46,34 +56,44 @@ for i = 1, #KEYS do
 
   local rest, changed = '', false
   if value then
-    if type(value) == 'table' then
+    if type(value) == 'table' then -- an error: there is something else than a string
       return 'j' .. i
     end
-    local n = #spec + 1
-    if sub(value, 1, n) == spec .. ';' then
-      rest = sub(value, n + 1)
+    local after = #spec + 1
+    if sub(value, 1, after) == spec .. ';' then
+      rest = sub(value, after + 1)
     else
-      rest = carry(value, kind, x, y, quota, now, periodEnd)
-      changed = true
-    end
-    if not rest then
-      return 'j' .. i
+      if not carry then
+        muldiv, entries, logged, carry = rare()
+      end
+      rest, changed = carry(value, kind, x, y, quota, now, periodEnd), true
+      if not rest then
+        return 'j' .. i
+      end
     end
   end
 
-  local a, b, c = 0, 0, 0
+  state, life = false, 0
+  local fix, fixed -- what is to be kept if nothing is charged
+  local a, b = 0, 0
   if kind == 'l' or kind == 's' then
     -- The text is walked through only as far as entries have expired.
-    local from, total = 1, 0
+    local total, from = 0, 1
     if rest ~= '' then
-      a, b, c, from = match(rest, '^(%d+),(%d+),(%d+);()')
+      a, b, total, from = match(rest, '^(%d+),(%d+),(%d+);()')
       if not a or a + 0 > most then
         return 'j' .. i
       end
-      a, b, total = a + 0, b + 0, c + 0
+      a, b, total = a + 0, b + 0, total + 0
     end
-    local here = stamp(now, y)
-    if a > here then
+    local here = now
+    if y > 0 then
+      here = (floor(now / y) + 1) * y
+    end
+    if a > here then -- the clock has stepped back
+      if not entries then
+        muldiv, entries, logged, carry = rare()
+      end
       local times, counts = entries(rest, x, y, now)
       if not times then
         return 'j' .. i
@@ -93,39 +113,35 @@ for i = 1, #KEYS do
     if a + x <= now then
       a, b, total = 0, 0, 0
     end
-    local wait = 0
+    local room = 0
     if ask > quota then
       ok = false
     elseif ask > quota - total then
       ok = false
-      local need, p = total + ask - quota, from
-      while wait == 0 do
-        at, units, after = match(rest, '^(%d+),(%d+);()', p)
-        if not at then
-          wait = a + x
-          break
-        end
-        need, p = need - units, after
+      local need = total + ask - quota
+      while at and room == 0 do
+        need = need - units
         if need <= 0 then
-          wait = at + x
+          room = at + x
         end
+        at, units, after = match(rest, '^(%d+),(%d+);()', after)
       end
-    end
-    if changed and cost > 0 then
-      fixes = fixes or {}
-      fixes[i] = { rest, a + x }
-    end
-    if ok and cost > 0 then
-      local units, older = cost, sub(rest, from)
+      if room == 0 then
+        room = a + x
+      end
+    elseif cost > 0 then
+      local mine, older = cost, sub(rest, from)
       if a == here then
-        units = b + cost
+        mine = b + cost
       elseif total > 0 then
         older = older .. format('%d,%d;', a, b)
       end
-      nexts[i], lives[i] = format('%d,%d,%d;', here, units, total + cost) .. older, here + x
+      state, life = format('%d,%d,%d;', here, mine, total + cost) .. older, here + x
     end
-    rest = format('%d,%d,%d', total, a, wait)
+    fix, fixed = rest, a + x
+    rest = format('%d,%d,%d', total, a, room)
   elseif kind == 'c' then
+    local c = 0
     if rest ~= '' then
       a, b, c = match(rest, '^(%d+),(%d+),(%d+)$')
       if not a then
@@ -141,23 +157,30 @@ for i = 1, #KEYS do
       start, b, c = floor(now / x) * x, 0, 0
     elseif now < start then -- the clock has stepped back: the latest these can have come is now
       c = math.min(b + c, 4294967295)
-      start, b = floor(now / x) * x, 0
-      changed, a = true, start + 2 * x
+      start, b, changed = floor(now / x) * x, 0, true
     elseif now >= start + x then
       start, b, c = start + x, c, 0
     end
     local used = c
     if b > 0 then
-      used = used + muldiv(b, x - (now - start), x)
+      local part = x - (now - start)
+      if b * part < most then
+        used = used + floor(b * part / x)
+      else
+        if not muldiv then
+          muldiv, entries, logged, carry = rare()
+        end
+        used = used + muldiv(b, part, x)
+      end
+    end
+    if changed then
+      fix, fixed = format('%d,%d,%d', start + 2 * x, b, c), b + c > 0 and start + 2 * x or 0
     end
     if ask > quota - used then
       ok = false
     elseif cost > 0 then
-      nexts[i], lives[i] = format('%d,%d,%d', start + 2 * x, b, c + cost), start + 2 * x
-    end
-    if changed and cost > 0 then
-      fixes = fixes or {}
-      fixes[i] = { format('%d,%d,%d', start + 2 * x, b, c), b + c > 0 and start + 2 * x or 0 }
+      life = start + 2 * x
+      state = format('%d,%d,%d', life, b, c + cost)
     end
   else
     if rest ~= '' then
@@ -180,9 +203,8 @@ for i = 1, #KEYS do
       if a - now > span or a - now == span and b < over then
         a, b, changed = now + span, over, true
       end
-      if changed and cost > 0 then
-        fixes = fixes or {}
-        fixes[i] = { format('%d,%d', a, b), a }
+      if changed then
+        fix, fixed = format('%d,%d', a, b), a
       end
       if ask > quota then
         ok = false
@@ -199,7 +221,7 @@ for i = 1, #KEYS do
         if a - now > span or a - now == span and b < over then
           ok = false
         elseif cost > 0 then
-          nexts[i], lives[i] = format('%d,%d', a, b), a
+          state, life = format('%d,%d', a, b), a
         end
       end
     else
@@ -210,35 +232,54 @@ for i = 1, #KEYS do
       elseif a - now > x then
         a, changed = now + x, true
       end
-      if changed and cost > 0 then
-        fixes = fixes or {}
-        fixes[i] = { format('%d,%d', a, b), a }
+      if changed then
+        fix, fixed = format('%d,%d', a, b), a
       end
       if a <= now then
         b = 0
-        a = kind == 'f' and now + x or kind == 'w' and clockEnd(now, x, y) or periodEnd
+        if kind == 'f' then
+          a = now + x
+        elseif kind == 'w' then
+          a = (floor((now + y) / x) + 1) * x - y
+        else
+          a = periodEnd
+        end
       end
       if ask > quota - b then
         ok = false
       elseif cost > 0 then
-        nexts[i], lives[i] = format('%d,%d', a, b + cost), a
+        state, life = format('%d,%d', a, b + cost), a
       end
     end
+  end
+  if states then
+    states[i], lives[i] = state, life
+  end
+  if changed and cost > 0 and fixed > now then
+    fixes = fixes or {}
+    fixes[i] = { fix, fixed }
   end
   told = told .. ';' .. rest
 end
 
-if ok then
-  for i, state in pairs(nexts) do
-    redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. state, 'PX', lifetime(lives[i], now, given))
-  end
-  return '1' .. told
-end
-if fixes then -- what the clock's steps and changed limits have made of it is kept though nothing is charged
-  for i, fix in pairs(fixes) do
-    if fix[2] > now then
-      redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. fix[1], 'PX', lifetime(fix[2], now, given))
+-- Never shorter than the state's life, on a clock that tells whole milliseconds
+-- and was read a little before. A time that was passed does not run.
+local more = given == '' and 2 or 60000
+if not ok then
+  if fixes then -- what the clock's steps and new numbers have made of a state is kept
+    for i, fix in pairs(fixes) do
+      redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. fix[1], 'PX', floor((fix[2] - now) / 1000) + more)
     end
   end
+  return '0' .. told
 end
-return '0' .. told
+if states then
+  for i = 1, n do
+    if states[i] then
+      redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. states[i], 'PX', floor((lives[i] - now) / 1000) + more)
+    end
+  end
+elseif state then
+  redis.call('SET', KEYS[1], ARGV[2] .. ';' .. state, 'PX', floor((life - now) / 1000) + more)
+end
+return '1' .. told
