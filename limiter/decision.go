@@ -32,6 +32,9 @@ type Decision struct {
 	// Delay is how long an admitted request of a LeakyQueue is to wait before it
 	// leaves.
 	Delay time.Duration
+	// Overflow says that the store is full of keys in use, so that this one was
+	// charged together with others, see [Memory].
+	Overflow bool
 	// Degraded is why the store could not be asked, if the limit's FailurePolicy
 	// has answered instead.
 	Degraded error

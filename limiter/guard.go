@@ -233,6 +233,9 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit makes the charges, and answers the request if it is not admitted.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 	d := b.take(g, r.Context())
+	if d.Overflow {
+		g.tellOverflow(r, b, &d)
+	}
 	if d.Degraded != nil {
 		g.tell(r, b, &d, degraded)
 		if r.Context().Err() != nil {
@@ -270,6 +273,9 @@ func (g *guard) try(r *http.Request, b *bill) {
 	b.charges, b.owners, b.trial, b.trialOwners = b.trial, b.trialOwners, b.charges, b.owners
 	b.onTrial = true
 	d := b.take(g, r.Context())
+	if d.Overflow {
+		g.tellOverflow(r, b, &d)
+	}
 	if d.Degraded != nil {
 		g.tell(r, b, &d, degraded)
 	}
@@ -304,13 +310,29 @@ func (g *guard) tell(r *http.Request, b *bill, d *Decision, o outcome) {
 	if hook == nil {
 		return
 	}
-	i := b.deciding(d)
+	hook(b.event(g, r, d, b.deciding(d)))
+}
+
+// tellOverflow calls the hook for every charge that fell into an overflow entry.
+func (g *guard) tellOverflow(r *http.Request, b *bill, d *Decision) {
+	if g.hooks == nil || g.hooks.Overflowed == nil {
+		return
+	}
+	for i := range b.each {
+		if b.each[i].Overflow {
+			g.hooks.Overflowed(b.event(g, r, d, i))
+		}
+	}
+}
+
+// event is what hooks are told, of one of the charges.
+func (b *bill) event(g *guard, r *http.Request, d *Decision, i int) Event {
 	c := b.charges[i]
-	hook(Event{
+	return Event{
 		Request: r, Pattern: g.rules[b.owners[i]].Pattern,
 		Limit: c.Limit, Key: c.Key, Cost: c.Cost,
 		Decision: *d, Charges: b.charges, DryRun: b.onTrial,
-	})
+	}
 }
 
 type decisionKey struct{}

@@ -20,7 +20,7 @@ type Event struct {
 	Pattern string // of the Rule to which Limit belongs
 
 	// The charge that decided: of the limit that refuses longest, or of the one
-	// that is tightest.
+	// that is tightest. For Overflowed, the one that fell into such a bucket.
 	Limit *Limit
 	Key   string
 	Cost  int64

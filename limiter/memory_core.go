@@ -2,9 +2,9 @@ package limiter
 
 import (
 	"math/bits"
+	"reflect"
 	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // core is the inside of a Memory: all that a decision needs.
@@ -155,6 +155,8 @@ func (c *core) stats() (st MemoryStats) {
 	}
 	return st
 }
+
+func sizeOf[T any]() int64 { return int64(reflect.TypeFor[T]().Size()) }
 
 // longOverhead is what an entry with a history takes beside the history.
 const longOverhead = 96

@@ -72,6 +72,7 @@ func (s *seat) ask(d *Decision, cost int64) bool {
 		s.state, v = r.Take(state, s.at, cost)
 	}
 	d.set(s.limit, v)
+	d.Overflow = s.packed || s.id.overflow()
 	d.Degraded, d.Each = nil, nil
 	return d.Allowed
 }

@@ -76,6 +76,7 @@ func (m *Memory) other(charges []Charge, d *Decision) error {
 func (d *Decision) set(l *Limit, v rule.Verdict) {
 	d.Allowed = v.Retry == 0
 	d.Never = v.Retry == rule.Never
+	d.Overflow = false
 	d.By = l
 	d.Quota = l.rule.Quota()
 	d.Remaining = v.Remaining

@@ -228,6 +228,7 @@ func (d *Decision) join(each []Decision, allowed bool) {
 	for i := range each {
 		e := &each[i]
 		delay = max(delay, e.Delay)
+		d.Overflow = d.Overflow || e.Overflow
 		if allowed && tighter(e, by) || !allowed && e.RetryAfter > by.RetryAfter {
 			by = e
 		}

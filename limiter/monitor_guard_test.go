@@ -91,3 +91,28 @@ func TestMadeUpIdentities(t *testing.T) {
 	h.ServeHTTP(w, keyRequest("203.0.113.7:1", "X-Tenant-Id", "acme"))
 	assert.Equal(t, 200, w.Code, "a genuine one has units of its own")
 }
+
+// A Monitor hears of requests that share an entry since the store is full, with
+// the charge that does.
+func TestMonitorOfOverflow(t *testing.T) {
+	memory := &Memory{MaxKeys: 2}
+	m := &Monitor{Memory: memory}
+	var keys []string
+	g := &Guard{
+		Store: memory,
+		Hooks: m.Hooks().Both(&Hooks{Overflowed: func(e Event) { keys = append(keys, e.Limit.Name()+" "+e.Key) }}),
+		Rules: []Rule{
+			{Key: Global, Limits: []*Limit{monitored(FixedWindow("all", 100, time.Hour, ToClock))}},
+			{Key: ByHeader("User"), Limits: []*Limit{monitored(FixedWindow("user", 5, time.Hour, ToClock))}},
+		},
+	}
+	h := g.Handler(ok200)
+	for _, user := range []string{"ann", "bob", "ann", "eve"} {
+		assert.Equal(t, 200, ask(h, "GET", "/", "User", user).Code)
+	}
+	key := func(user string) string {
+		return "user " + ByHeader("User")(&http.Request{Header: http.Header{"User": {user}}})
+	}
+	assert.Equal(t, []string{key("bob"), key("eve")}, keys)
+	assert.EqualValues(t, 2, lookAt(t, m)["requests"].(map[string]any)["overflowed"])
+}
