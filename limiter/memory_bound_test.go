@@ -120,8 +120,13 @@ func TestRoomComesBack(t *testing.T) {
 				require.True(t, take(t, &m, long, fmt.Sprint(i), 1).Allowed)
 			}
 			require.Zero(t, m.Stats().Overflowed)
-			require.True(t, take(t, &m, long, "a", 1).Allowed, "the overflow entry admits one")
-			require.False(t, take(t, &m, long, "b", 1).Allowed, "and is limited")
+			d := take(t, &m, long, "a", 1)
+			require.True(t, d.Allowed, "the overflow entry admits one")
+			require.True(t, d.Overflow)
+			d = take(t, &m, long, "b", 1)
+			require.False(t, d.Allowed, "and is limited")
+			require.True(t, d.Overflow)
+			require.False(t, take(t, &m, long, "0", 1).Overflow)
 			require.False(t, take(t, &m, long, "b", 0).Allowed, "nor does to ask say otherwise")
 			require.EqualValues(t, 3, m.Stats().Overflowed)
 
@@ -171,6 +176,10 @@ func TestStackInOverflow(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, d.Allowed)
 		require.Equal(t, []int64{4, 0, 0, 3, 0, 0}, remaining(d), "b and c share one")
+		require.True(t, d.Overflow)
+		for i, want := range []bool{false, true, true, false, true, true} {
+			require.Equal(t, want, d.Each[i].Overflow, "charge %d", i)
+		}
 		d, err = m.Take(t.Context(), l.Charge("d", 1), l.Charge("a", 1))
 		require.NoError(t, err)
 		require.False(t, d.Allowed)

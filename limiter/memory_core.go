@@ -14,8 +14,9 @@ type core struct {
 	shards []shard
 	bits   uint // of an identity's hi, which say its shard
 
-	_        [64]byte // what follows is written now and then, what precedes hardly ever
-	visited  atomic.Int64
+	_        [64]byte     // what precedes is hardly ever written,
+	visited  atomic.Int64 // this once in a millisecond,
+	_        [64]byte     // and what follows with every new key
 	visiting atomic.Bool  // guards turn
 	turn     uint64       // shards visited
 	purse    atomic.Int64 // credit of shards that did not need it

@@ -132,6 +132,15 @@ func rotatingPath(t *testing.T) {
 	require.Equal(t, 404, ask(h, "/others/1", peer).StatusCode)
 }
 
+func partsOfKeys(t *testing.T) {
+	m := newMemory(t)
+	l := must(limiter.TokenBucket("bucket", limiter.Per(1, time.Hour), 1))
+	for _, parts := range [][]string{{"a:b", "c"}, {"a", "b:c"}, {"a"}, {"a", ""}, {"", "a"}, {"ab"}, {"a|b"}, {"a", "b"}} {
+		require.True(t, m.takeOf(l, limiter.Key(parts...), 1).Allowed, "%q", parts)
+		require.False(t, m.takeOf(l, limiter.Key(parts...), 1).Allowed, "%q", parts)
+	}
+}
+
 func longKey(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	h := guarded(limiter.Rule{Key: limiter.ByHeader("X-Id"), Limits: one()})

@@ -445,12 +445,3 @@ func logForgets(t *testing.T) {
 		time.Sleep(time.Second)
 	}
 }
-
-func partsOfKeys(t *testing.T) {
-	m := newMemory(t)
-	l := must(limiter.TokenBucket("bucket", limiter.Per(1, time.Hour), 1))
-	for _, parts := range [][]string{{"a:b", "c"}, {"a", "b:c"}, {"a"}, {"a", ""}, {"", "a"}, {"ab"}, {"a|b"}, {"a", "b"}} {
-		require.True(t, m.takeOf(l, limiter.Key(parts...), 1).Allowed, "%q", parts)
-		require.False(t, m.takeOf(l, limiter.Key(parts...), 1).Allowed, "%q", parts)
-	}
-}
