@@ -29,16 +29,17 @@ var mayImport = map[string][]string{
 	"retry":       {"headerparse", "observe", "internal/origin", "github.com/hashicorp/go-retryablehttp"},
 	"idempotency": {},
 	"breaker":     {},
-	"quota":       {"headerparse", "observe"},
+	"quota":       {"headerparse", "observe", "internal/period"},
 
-	"limiter":          {"limiter/clientip", "internal/rule"},
+	"limiter":          {"limiter/clientip", "internal/period", "internal/rule"},
 	"limiter/clientip": {},
 
 	"internal/origin":      {},
 	"internal/pipenet":     {},
 	"internal/rttest":      {"internal/pipenet", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/integration": {},
-	"internal/rule":        {},
+	"internal/period":      {},
+	"internal/rule":        {"internal/period"},
 }
 
 func TestImports(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/politehttp/polite/internal/period"
 )
 
 // limitID is what limits are told apart by. Two of the same name and numbers
@@ -34,11 +36,11 @@ func (id *limitID) windowAt(now time.Time) time.Time {
 	case id.zone == nil:
 		return time.Unix(0, now.UnixNano()-mod(now.UnixNano(), int64(id.window))).UTC()
 	case id.period == Month:
-		year, month, _ := now.In(id.zone).Date()
-		return time.Date(year, month, 1, 0, 0, 0, 0, id.zone)
+		start, _ := period.Month.Of(now, id.zone)
+		return start.In(id.zone)
 	}
-	year, month, day := now.In(id.zone).Date()
-	return time.Date(year, month, day, 0, 0, 0, 0, id.zone)
+	start, _ := period.Day.Of(now, id.zone)
+	return start.In(id.zone)
 }
 
 // mod is a mod b, not negative.

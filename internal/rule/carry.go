@@ -99,5 +99,5 @@ func (c *calendar) same(o *calendar) bool {
 		return c == o
 	}
 	// A zone that is loaded twice is two pointers; two fixed zones may share a name.
-	return c.month == o.month && c.zone.String() == o.zone.String() && c.find(0) == o.find(0)
+	return c.unit == o.unit && c.zone.String() == o.zone.String() && c.find(0) == o.find(0)
 }
