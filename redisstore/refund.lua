@@ -5,20 +5,19 @@
 -- j and the number of a key.
 
 local given = ARGV[1]
-local now, told
+local seconds, micros = '0', given
 if given == '' then
   local t = redis.call('TIME')
-  now, told = t[1] * 1000000 + t[2], t[1] .. ',' .. t[2]
-else
-  now, told = given + 0, '0,' .. given
+  seconds, micros = t[1], t[2]
 end
+local now = seconds * 1000000 + micros
 local muldiv, entries, logged, carry = rare()
 local more = given == '' and 2 or 60000 -- see take
 local states, lives = {}, {}
 
 for i = 1, #KEYS do
   local spec, cost = ARGV[2 * i], ARGV[2 * i + 1]
-  local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+)$')
+  local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+);')
   x, y, quota = x + 0, y + 0, quota + 0
   local periodEnd
   if kind == 'd' then
@@ -32,7 +31,7 @@ for i = 1, #KEYS do
       low = bound
     end
     if not periodEnd then
-      return 'o' .. told
+      return 'o' .. seconds .. ',' .. micros
     end
   end
   cost = cost + 0
@@ -42,10 +41,9 @@ for i = 1, #KEYS do
     return 'j' .. i
   end
   if value and cost > 0 then
-    local n = #spec + 1
     local rest
-    if sub(value, 1, n) == spec .. ';' then
-      rest = sub(value, n + 1)
+    if find(value, spec, 1, true) == 1 then
+      rest = sub(value, #spec + 1)
     else
       rest = carry(value, kind, x, y, quota, now, periodEnd)
     end
@@ -120,7 +118,7 @@ end
 
 for i, a in pairs(lives) do
   if a > now then
-    redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. states[i], 'PX', floor((a - now) / 1000) + more)
+    redis.call('SET', KEYS[i], ARGV[2 * i] .. states[i], 'PX', floor((a - now) / 1000) + more)
   else
     redis.call('DEL', KEYS[i])
   end

@@ -1,7 +1,7 @@
 -- take charges all of KEYS or none of them.
 --
 -- ARGV: the time, or '' for Redis's; then for each key what its value begins with,
--- up to the semicolon, and the cost. Cost 0 asks whether 1 would pass and writes
+-- with the semicolon, and the cost. Cost 0 asks whether 1 would pass and writes
 -- nothing. A calendar's cost is followed by five ends of periods about now.
 --
 -- The answer is text: 1 if all were charged, else 0; the time, as seconds and
@@ -13,15 +13,15 @@
 -- j and the number of a key, the first being 1, that holds no value of ours.
 
 local n, given = #KEYS, ARGV[1]
-local now, told
+local seconds, micros = '0', given
 if given == '' then
   local t = redis.call('TIME')
-  now, told = t[1] * 1000000 + t[2], t[1] .. ',' .. t[2]
-else
-  now, told = given + 0, '0,' .. given
+  seconds, micros = t[1], t[2]
 end
+local now = seconds * 1000000 + micros
 local muldiv, entries, logged, carry
 local ok, states, lives, fixes = true, nil, nil, nil
+local told -- the states before
 local state, life -- of a key that is charged; of several in states and lives
 if n > 1 then
   states, lives = { false, false, false }, { 0, 0, 0 }
@@ -30,7 +30,7 @@ end
 for i = 1, n do
   local spec, cost = ARGV[2 * i], ARGV[2 * i + 1]
   local value = redis.pcall('GET', KEYS[i])
-  local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+)$')
+  local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+);')
   x, y, quota = x + 0, y + 0, quota + 0
 
   local periodEnd, periodNext
@@ -48,7 +48,7 @@ for i = 1, n do
       low = bound
     end
     if not periodNext then
-      return 'o' .. told
+      return 'o' .. seconds .. ',' .. micros
     end
   end
   cost = cost + 0
@@ -59,9 +59,8 @@ for i = 1, n do
     if type(value) == 'table' then -- an error: there is something else than a string
       return 'j' .. i
     end
-    local after = #spec + 1
-    if sub(value, 1, after) == spec .. ';' then
-      rest = sub(value, after + 1)
+    if find(value, spec, 1, true) == 1 then
+      rest = sub(value, #spec + 1)
     else
       if not carry then
         muldiv, entries, logged, carry = rare()
@@ -259,7 +258,7 @@ for i = 1, n do
     fixes = fixes or {}
     fixes[i] = { fix, fixed }
   end
-  told = told .. ';' .. rest
+  told = i == 1 and rest or told .. ';' .. rest
 end
 
 -- Never shorter than the state's life, on a clock that tells whole milliseconds
@@ -268,18 +267,18 @@ local more = given == '' and 2 or 60000
 if not ok then
   if fixes then -- what the clock's steps and new numbers have made of a state is kept
     for i, fix in pairs(fixes) do
-      redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. fix[1], 'PX', floor((fix[2] - now) / 1000) + more)
+      redis.call('SET', KEYS[i], ARGV[2 * i] .. fix[1], 'PX', floor((fix[2] - now) / 1000) + more)
     end
   end
-  return '0' .. told
+  return '0' .. seconds .. ',' .. micros .. ';' .. told
 end
 if states then
   for i = 1, n do
     if states[i] then
-      redis.call('SET', KEYS[i], ARGV[2 * i] .. ';' .. states[i], 'PX', floor((lives[i] - now) / 1000) + more)
+      redis.call('SET', KEYS[i], ARGV[2 * i] .. states[i], 'PX', floor((lives[i] - now) / 1000) + more)
     end
   end
 elseif state then
-  redis.call('SET', KEYS[1], ARGV[2] .. ';' .. state, 'PX', floor((life - now) / 1000) + more)
+  redis.call('SET', KEYS[1], ARGV[2] .. state, 'PX', floor((life - now) / 1000) + more)
 end
-return '1' .. told
+return '1' .. seconds .. ',' .. micros .. ';' .. told

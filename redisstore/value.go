@@ -64,7 +64,7 @@ func specOf(kind string, x, y, quota int64) string {
 	b = append(append(b, '1'), kind...)
 	b = strconv.AppendInt(b, x, 10)
 	b = strconv.AppendInt(append(b, ','), y, 10)
-	return string(strconv.AppendInt(append(b, ','), quota, 10))
+	return string(append(strconv.AppendInt(append(b, ','), quota, 10), ';'))
 }
 
 // specFor returns what a value of key begins with.

@@ -19,7 +19,8 @@
 -- An older entry is <time>,<units>; and the oldest comes first. internal/rule says
 -- what the rules are; these are the same in doubles.
 
-local floor, ceil, format, match, sub = math.floor, math.ceil, string.format, string.match, string.sub
+local floor, ceil, format = math.floor, math.ceil, string.format
+local find, match, sub = string.find, string.match, string.sub
 local most = 9007199254740992 -- 2^53
 
 -- rare returns what few decisions need, so that the others do not have to make
