@@ -17,10 +17,11 @@ type Reserver interface {
 	// Reserve grants n units of key at the first instant that p allows, over
 	// all processes. One that is further away than maxWait it refuses with a
 	// *WaitError, and takes nothing. Any other error means that the store
-	// failed: for a second this process then keeps the pace by itself, at its
-	// share of the rate if the Reserver has a method Share() int64 that says how
-	// many processes there are, else as if it were alone. The context ends when
-	// the call may wait no longer; a store is to heed it.
+	// failed: for a while, from 50 ms to a second the longer it goes on, this
+	// process then keeps the pace by itself, at its share of the rate if the
+	// Reserver has a method Share() int64 that says how many processes there
+	// are, else as if it were alone. The context ends when the call may wait no
+	// longer; a store is to heed it.
 	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
 	// Hold makes sure that nobody is granted an instant before d from now.
 	Hold(ctx context.Context, key string, d time.Duration) error
@@ -40,8 +41,9 @@ type Grant struct {
 }
 
 const (
-	storeRest    = int64(time.Second) // how long a store that failed is left alone
-	storeTimeout = time.Second        // for what no caller waits for
+	minRest      = int64(50 * time.Millisecond) // how long a store that failed is left alone,
+	maxRest      = int64(time.Second)           // twice as long each time
+	storeTimeout = time.Second                  // for what no caller waits for
 )
 
 // apart spaces calls at this process's share of a pace, while the store fails.
@@ -49,6 +51,7 @@ const (
 type apart struct {
 	share int64 // how many processes there are; under 2: off
 	paid  int64 // the instant by which what has left is paid for; ahead of now by timerSlack at most
+	rest  int64 // how long the store is left alone; 0: it is well
 }
 
 // begin lets the first call leave at random within the time that a unit takes:
@@ -149,10 +152,11 @@ func (w *waiter) ask(ctx context.Context, r *room, now time.Time) (*room, time.T
 	case errors.As(err, &failed):
 		t := failed.line.pacer.clock(now)
 		l := failed.line
-		if l.apart.share == 0 { // it has just begun to fail
+		if l.apart.rest == 0 {
 			l.apart.begin(t, l.bucket.pace.Rate, l.pacer.Shared, l.pacer.random())
 		}
-		l.local = later(t, storeRest)
+		l.apart.rest = max(minRest, min(2*l.apart.rest, maxRest))
+		l.local = later(t, l.apart.rest)
 		l.bucket.keep(t, 1)
 		if w.last == nil {
 			w.why, w.last = observe.Pace, failed.line
