@@ -7,7 +7,7 @@ const maxShort = 4
 
 // short decides on a few charges to different keys that all have an entry of
 // two words, as they do all day. It puts the decisions into each, or returns
-// false, having done nothing.
+// false, having done nothing, so that who asks does it the long way.
 //
 // Three pairs of locks and three hashes are half of what it costs, so it keeps
 // the rest small: what is stored before a lock delays it.
@@ -20,7 +20,7 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 	steady := c.clock.steady()
 	for i := range charges {
 		l := charges[i].Limit
-		if l.rule.Long() {
+		if l == nil || l.rule == nil || l.rule.Long() || charges[i].Cost < 0 {
 			return false, false
 		}
 		id := c.hash.of(l, charges[i].Key)

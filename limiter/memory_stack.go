@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"sync"
-	"time"
 
 	"github.com/politehttp/polite/internal/rule"
 )
@@ -29,11 +28,6 @@ var seatPool = sync.Pool{New: func() any { return new([]seat) }}
 
 // stack decides on charges; each is as long, and not yet that of d.
 func (m *Memory) stack(each []Decision, charges []Charge, d *Decision) error {
-	for i := range charges {
-		if c := &charges[i]; c.Limit == nil || c.Limit.rule == nil || c.Cost < 0 {
-			return check(charges, i)
-		}
-	}
 	if len(charges) == 0 {
 		d.Allowed = true
 		return nil
@@ -41,6 +35,11 @@ func (m *Memory) stack(each []Decision, charges []Charge, d *Decision) error {
 	c := m.start()
 	allowed, ok := c.short(each, charges)
 	if !ok {
+		for i := range charges {
+			if err := check(charges, i); err != nil {
+				return err
+			}
+		}
 		allowed = c.decide(each, charges)
 	}
 	d.join(each, allowed)
@@ -224,11 +223,11 @@ func (st *stack) decline(each []Decision) {
 // join makes d of the decisions on each charge.
 func (d *Decision) join(each []Decision, allowed bool) {
 	by := &each[0]
-	var delay time.Duration
-	for i := range each {
+	delay, overflow := by.Delay, by.Overflow
+	for i := 1; i < len(each); i++ {
 		e := &each[i]
 		delay = max(delay, e.Delay)
-		d.Overflow = d.Overflow || e.Overflow
+		overflow = overflow || e.Overflow
 		if allowed && tighter(e, by) || !allowed && e.RetryAfter > by.RetryAfter {
 			by = e
 		}
@@ -236,6 +235,7 @@ func (d *Decision) join(each []Decision, allowed bool) {
 	d.Allowed, d.Never, d.By = by.Allowed, by.Never, by.By
 	d.Quota, d.Remaining = by.Quota, by.Remaining
 	d.RetryAfter, d.ResetAfter, d.Delay = by.RetryAfter, by.ResetAfter, delay
+	d.Overflow = overflow
 }
 
 // tighter says that a has the smaller part of its quota left.
