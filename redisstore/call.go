@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,8 +82,9 @@ const (
 	left           // nobody waits; the circuit is still to be told
 )
 
-// eval runs the script. It returns within the timeout, and as soon as ctx ends.
-// The error is that of ctx, ErrTimeout, ErrBusy, a *breaker.OpenError, a
+// eval runs the script. It returns within the timeout, and as soon as ctx ends;
+// the goroutine may read keys and args after that, so they must not change. The
+// error is that of ctx, ErrTimeout, ErrBusy, a *breaker.OpenError, a
 // *ReplyError, or one that the client library returned. After ErrBusy and
 // *breaker.OpenError nothing was sent; after any other one the script may have
 // run.
@@ -126,6 +128,9 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 	reply, err := w.reply, w.err
 	permit.Done(judge(err), 0, time.Time{})
 	c.give(w)
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", ErrTimeout, err) // the client library was first to see it
+	}
 	return reply, err
 }
 

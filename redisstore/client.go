@@ -38,9 +38,17 @@ type ReplyError struct {
 // Error returns what Redis wrote.
 func (e *ReplyError) Error() string { return "redisstore: Redis answered: " + e.Text }
 
-// Code returns the first word of the text, such as WRONGTYPE.
+// Code returns the first word of the text, such as WRONGTYPE. Before version 7
+// Redis wraps what a command in a script answers in a sentence of its own; then
+// it is the first word of what the command answered.
 func (e *ReplyError) Code() string {
-	code, _, _ := strings.Cut(e.Text, " ")
+	text := e.Text
+	if strings.HasPrefix(text, "ERR Error running script") {
+		if _, inner, ok := strings.Cut(text, ": -"); ok {
+			text = inner
+		}
+	}
+	code, _, _ := strings.Cut(text, " ")
 	return code
 }
 

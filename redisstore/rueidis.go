@@ -131,7 +131,10 @@ func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string
 		result = client.Do(ctx, client.B().Eval().Script(s.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 	}
 	message, err := result.ToMessage()
-	if err != nil {
+	switch {
+	case rueidis.IsRedisNil(err):
+		return nil, errReply
+	case err != nil:
 		return nil, c.clean(err)
 	}
 	return flat(&message)

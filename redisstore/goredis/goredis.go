@@ -96,7 +96,10 @@ func (c *client) Eval(ctx context.Context, s *redisstore.Script, keys, args []st
 		cmd = once{redis.NewCmd(ctx, words...)}
 		err = c.redis.Process(ctx, cmd)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, errReply
+	case err != nil:
 		return nil, c.clean(err)
 	}
 	return flat(cmd.Val())
@@ -112,6 +115,9 @@ func (c *client) clean(err error) error {
 	return redact.Error(err, c.secrets...)
 }
 
+// errReply is what a script must not answer.
+var errReply = &redisstore.ReplyError{Text: "the reply is neither text, nor an integer, nor a flat array of those"}
+
 // flat returns text, an integer, or an array of those, as text.
 func flat(value any) ([]string, error) {
 	elements, ok := value.([]any)
@@ -126,7 +132,7 @@ func flat(value any) ([]string, error) {
 		case int64:
 			reply[i] = strconv.FormatInt(element, 10)
 		default:
-			return nil, &redisstore.ReplyError{Text: "the reply is neither text, nor an integer, nor a flat array of those"}
+			return nil, errReply
 		}
 	}
 	return reply, nil

@@ -32,7 +32,7 @@ type Proxy struct {
 	fault  Fault
 	delay  time.Duration
 	conns  map[net.Conn]bool
-	closed bool
+	closed bool // takes no more connections
 }
 
 // NewProxy starts a proxy in front of the server at addr.
@@ -90,6 +90,7 @@ func (p *Proxy) reset() {
 	for c := range p.conns {
 		reset(c)
 	}
+	clear(p.conns)
 }
 
 func reset(c net.Conn) {
@@ -138,36 +139,38 @@ func (p *Proxy) pass(from, to net.Conn, piece func(to net.Conn, b []byte) bool) 
 	p.mu.Lock()
 	delete(p.conns, from)
 	delete(p.conns, to)
+	p.change.Broadcast()
 	p.mu.Unlock()
 	reset(from)
 	reset(to)
 }
 
 func (p *Proxy) request(to net.Conn, b []byte) bool {
-	p.wait(HoldRequests)
+	p.wait(HoldRequests, to)
 	_, err := to.Write(b)
 	return err == nil
 }
 
 func (p *Proxy) reply(to net.Conn, b []byte) bool {
-	fault, delay := p.wait(HoldReplies)
+	fault, delay := p.wait(HoldReplies, to)
 	time.Sleep(delay)
 	if fault == HalfReply || fault == ResetReply {
 		if _, err := to.Write(b[:len(b)/2]); err != nil || fault == ResetReply {
 			return false
 		}
 		b = b[len(b)/2:]
-		p.wait(HalfReply)
+		p.wait(HalfReply, to)
 	}
 	_, err := to.Write(b)
 	return err == nil
 }
 
-// wait waits while this is the fault, and returns what is then in force.
-func (p *Proxy) wait(f Fault) (Fault, time.Duration) {
+// wait waits while this is the fault and the connection is open, and returns
+// what is then in force.
+func (p *Proxy) wait(f Fault, to net.Conn) (Fault, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.fault == f && !p.closed {
+	for p.fault == f && p.conns[to] {
 		p.change.Wait()
 	}
 	return p.fault, p.delay

@@ -1,0 +1,11 @@
+package redisstore
+
+import "context"
+
+// Run runs a script as the verbs do.
+func (s *Store) Run(ctx context.Context, script *Script, keys, args []string) ([]string, error) {
+	return s.eval(ctx, script, keys, args)
+}
+
+// Raced says that the race detector is on.
+const Raced = raced
