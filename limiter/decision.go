@@ -19,6 +19,9 @@ type Decision struct {
 	Allowed bool
 	// Never says that this cost can never be admitted; RetryAfter is meaningless.
 	Never bool
+	// Overflow says that the store is full of keys in use, so that this one was
+	// charged together with others, see [Memory].
+	Overflow bool
 	// By is the limit that decided: the one that refuses longest, or the tightest.
 	By *Limit
 	// Quota is By's quota, and Remaining the whole units that it would still
@@ -32,9 +35,6 @@ type Decision struct {
 	// Delay is how long an admitted request of a LeakyQueue is to wait before it
 	// leaves.
 	Delay time.Duration
-	// Overflow says that the store is full of keys in use, so that this one was
-	// charged together with others, see [Memory].
-	Overflow bool
 	// Degraded is why the store could not be asked, if the limit's FailurePolicy
 	// has answered instead.
 	Degraded error
