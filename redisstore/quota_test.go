@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -134,12 +133,19 @@ func TestQuotaTellsCountsApart(t *testing.T) {
 		assert.EqualValues(t, 100, n, "and the clock may step back")
 
 		all := []quota.Tally{
-			{Quota: "a:b", Key: "c"}, {Quota: "a", Key: "b:c"}, {Quota: "a", Key: "b"}, {Quota: "a", Key: "{b}"},
-			{Quota: "a", Key: "%7Bb}"}, {Key: "ab"}, {Quota: "ab"}, {},
+			{Quota: "a:b", Key: "c"},
+			{Quota: "a", Key: "b:c"},
+			{Quota: "a", Key: "b"},
+			{Quota: "a", Key: "{b}"},
+			{Quota: "a", Key: "%7Bb}"},
+			{Key: "ab"},
+			{Quota: "ab"},
+			{},
 			{Quota: "a", Key: "b", Start: time.Unix(0, 0), End: time.Unix(0, 1)},
 			{Quota: "a", Key: "b", Start: time.Unix(0, 1), End: time.Unix(0, 2)},
 			{Quota: "a", Key: "b", Start: time.Unix(-1, 1), End: time.Unix(0, 2)},
-			{Quota: string(make([]byte, 4096)), Key: "b"}, {Quota: string(make([]byte, 4095)), Key: "b"},
+			{Quota: string(make([]byte, 4096)), Key: "b"},
+			{Quota: string(make([]byte, 4095)), Key: "b"},
 		}
 		for i := range all {
 			all[i].Limit = 1000
@@ -306,7 +312,7 @@ func TestQuotaAndPaceEndToEnd(t *testing.T) {
 	assert.EqualValues(t, 100, n+spent.Load())
 	count, err := strconv.ParseInt(redis.Get(countOf(redis))[2:], 10, 64)
 	require.NoError(t, err)
-	assert.EqualValues(t, 70, count, fmt.Sprint("what Redis has counted since it is back"))
+	assert.EqualValues(t, 70, count, "what Redis has counted since it is back")
 }
 
 // countOf is the key of the only count.

@@ -314,6 +314,35 @@ func TestReserveCancel(t *testing.T) {
 	})
 }
 
+// What is kept of places is bounded; those beyond are lost.
+func TestReservePlacesAreBounded(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		now := clocked(s)
+		*now = 1_800_000_000_000_000
+		p := perSecond(10, 1)
+		var all []pacer.Grant
+		for range 100 {
+			_, g := reserve(t, s, p, 1, time.Hour)
+			all = append(all, g)
+		}
+		for _, i := range rand.Perm(99) {
+			require.NoError(t, all[i].Cancel(t.Context()))
+		}
+		last, places := time.Duration(-1), 0
+		for {
+			wait, _ := reserve(t, s, p, 1, time.Hour)
+			require.Greater(t, wait, last, "the earliest first")
+			if last = wait; wait >= 10*time.Second {
+				break
+			}
+			places++
+		}
+		require.Equal(t, 32, places)
+		require.Equal(t, 10*time.Second, last)
+	})
+}
+
 func TestReserveRefusalsTakeNothing(t *testing.T) {
 	s := redistest.Start(t)
 	store := storeAt(t, s.Addr)

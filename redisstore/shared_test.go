@@ -71,6 +71,32 @@ func TestReserveIsSentOnce(t *testing.T) {
 	assert.EqualValues(t, 1, told.Load())
 }
 
+// What one process is told reaches another when it next asks.
+func TestHoldReachesOtherPacers(t *testing.T) {
+	redis := redistest.Start(t)
+	p := &pacer.Pacer{Rate: pacer.Per(100, time.Second), Burst: 10, Shared: storeAt(t, redis.Addr)}
+	q := &pacer.Pacer{Rate: pacer.Per(100, time.Second), Burst: 10, Shared: storeAt(t, redis.Addr)}
+	for range 3 {
+		release, err := q.Wait(t.Context(), "k", 1)
+		require.NoError(t, err)
+		release()
+	}
+	start := time.Now()
+	p.Hold("k", start.Add(300*ms))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+	defer cancel()
+	_, err := q.Wait(ctx, "k", 1)
+	var late *pacer.WaitError
+	require.ErrorAs(t, err, &late)
+	require.Less(t, time.Since(start), 100*ms, "who would wait too long knows at once")
+	for range 3 {
+		release, err := q.Wait(t.Context(), "k", 1)
+		require.NoError(t, err)
+		release()
+	}
+	require.GreaterOrEqual(t, time.Since(start), 300*ms+20*ms, "and the bucket is empty then")
+}
+
 // While Redis is gone two processes together keep to the pace, and when it is
 // back they share it again within a second.
 func TestPaceWithoutRedis(t *testing.T) {
