@@ -13,14 +13,17 @@ import (
 const maxKey = 128
 
 // keyOf returns the name of the Redis key that holds what is known of a charge's
-// key under its limit. No two limits and keys have one name, and a caller who
-// chooses the key cannot choose the slot of a cluster.
-func (s *Store) keyOf(c *limiter.Charge) string {
+// key under its limit. No two limits and keys have one name. What stands between
+// the braces decides which server of a cluster keeps it, and there are no other
+// braces in it.
+func (s *Store) keyOf(c *limiter.Charge, tag string) string {
 	name, key := escaped(c.Limit.Name()), keyPart(c.Key)
 	var b strings.Builder
-	b.Grow(len(s.prefix()) + len(name) + len(key) + 5)
+	b.Grow(len(s.prefix()) + len(tag) + len(name) + len(key) + 7)
 	b.WriteString(s.prefix())
-	b.WriteString(":l:")
+	b.WriteString(":l{")
+	b.WriteString(tag)
+	b.WriteString("}:")
 	b.WriteString(name)
 	b.WriteByte(':')
 	b.WriteString(key)

@@ -121,13 +121,25 @@ func (s *Store) refusedNear(st *stack, now time.Time) (d limiter.Decision, ok bo
 		return d, false
 	}
 	var few [4]*known
-	all := few[:0]
-	refused := false
+	all, refused := s.recall(few[:0], st, now)
+	if !refused {
+		return d, false
+	}
+	of := st.recalled(all, now)
+	if len(st.charges) == 1 {
+		return of[0], true
+	}
+	return st.join(of, false), true
+}
+
+// recall appends what is known of the seats, and says whether one refuses. If
+// anything is not known, it returns nil.
+func (s *Store) recall(all []*known, st *stack, now time.Time) (_ []*known, refused bool) {
 	for i := range st.seats {
 		c := &st.seats[i]
 		k := s.near.find(st.keys[i], c.specFor(c.key))
 		if k == nil || !now.Before(k.until) || c.rule.Long() && max(k.cost, 1) != max(c.cost, 1) {
-			return d, false
+			return nil, false
 		}
 		all = append(all, k)
 		if at := k.redisNow(now); c.rule.Long() {
@@ -137,23 +149,16 @@ func (s *Store) refusedNear(st *stack, now time.Time) (d limiter.Decision, ok bo
 			refused = refused || v.Retry != 0 && v.Retry != rule.Never
 		}
 	}
-	if !refused {
-		return d, false
-	}
+	return all, refused
+}
+
+// recalled is what is known of the seats as decisions on charges not made.
+func (st *stack) recalled(all []*known, now time.Time) []limiter.Decision {
 	of := make([]limiter.Decision, len(st.seats))
 	for i := range st.seats {
-		c := &st.seats[i]
-		at := all[i].redisNow(now)
-		v := c.verdict(all[i].level, c.key, at, c.cost)
-		if v.Retry == 0 {
-			v = c.verdict(all[i].level, c.key, at, 0)
-		}
-		of[i] = c.decision(v)
+		of[i] = st.seats[i].unmade(all[i].level, all[i].redisNow(now))
 	}
-	if len(st.charges) == 1 {
-		return of[0], true
-	}
-	return st.join(of, false), true
+	return of
 }
 
 // remember keeps what an answer has told: of refusals until when they last, and

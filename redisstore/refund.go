@@ -13,18 +13,25 @@ var refundLua string
 var refundScript = NewScript(valueLua + refundLua)
 
 // Refund gives back what was charged, but never more than is in use, in one
-// round trip. It does so although ctx has ended. A refund may have reached Redis
+// round trip, or in two as for Take. It does so although ctx has ended. A refund may have reached Redis
 // although it returns an error; it is not sent again.
 func (s *Store) Refund(ctx context.Context, charges ...limiter.Charge) error {
 	if err := s.check(charges); err != nil || len(charges) == 0 {
 		return err
 	}
+	if apart(charges) {
+		return s.refundApart(ctx, charges)
+	}
 	st, err := s.stack(charges)
 	if err != nil {
 		return err
 	}
+	return s.refund(ctx, st)
+}
+
+func (s *Store) refund(ctx context.Context, st *stack) error {
 	s.forget(st) // who was refused may be admitted now
-	_, err = s.send(context.WithoutCancel(ctx), refundScript, st)
+	_, err := s.send(context.WithoutCancel(ctx), refundScript, st)
 	if err != nil {
 		s.refundLocal(st)
 	}

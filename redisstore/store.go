@@ -35,9 +35,13 @@ type Store struct {
 	// which are then refused without a round trip. Zero: 10,000. Negative: none.
 	NearKeys int
 
-	// Tag says which charges are decided on by one server of a Redis Cluster: those
-	// with the same tag are, and only they can be charged in one step. Nil: all
-	// that are not Global.
+	// Tag says what of a charge decides which server of a Redis Cluster keeps it.
+	// Charges of one decision must have one tag, as only one server can make them
+	// all or none; others are an error. So if every user belongs to a tenant, the
+	// tenant is the tag of both, and is found in both their keys. It is not asked
+	// of a limit that is Global. It must always say the same of the same key; and
+	// "" is as nil. Nil: one tag for all of this Prefix, so that anything can be
+	// charged with anything and one server has all the limits.
 	Tag func(limiter.Charge) string
 
 	// OnDegraded is told why, each time that the limits' OnFailure has answered in

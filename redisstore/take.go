@@ -19,11 +19,13 @@ var takeLua string
 
 var takeScript = NewScript(valueLua + takeLua)
 
-// Take charges all of charges, or none if one does not fit, in one round trip.
-// No charges are admitted, by no limit.
+// Take charges all of charges, or none if one does not fit, in one round trip;
+// limits that are Global, beside others, need a second one. No charges are
+// admitted, by no limit.
 //
 // It fails, and charges nothing, if a charge has no limit or a negative cost, if
-// a limit is not exact in Redis, and if ctx has ended. That Redis fails is no
+// a limit is not exact in Redis, if [Store.Tag] puts the charges on several
+// servers, and if ctx has ended. That Redis fails is no
 // error: the limits' OnFailure then answers, and the decision says Degraded.
 func (s *Store) Take(ctx context.Context, charges ...limiter.Charge) (limiter.Decision, error) {
 	if err := s.check(charges); err != nil {
@@ -34,6 +36,9 @@ func (s *Store) Take(ctx context.Context, charges ...limiter.Charge) (limiter.De
 	}
 	if len(charges) == 0 {
 		return limiter.Decision{Allowed: true}, nil
+	}
+	if apart(charges) {
+		return s.takeApart(ctx, charges)
 	}
 	st, err := s.stack(charges)
 	if err != nil {
@@ -63,6 +68,7 @@ func (s *Store) check(charges []limiter.Charge) error {
 // A stack is the charges of one decision.
 type stack struct {
 	charges []limiter.Charge
+	tag     string   // of all keys; see slots.go
 	seats   []seat   // one for each limit and key
 	of      []int    // the seat of each charge; nil: each has its own
 	keys    []string // of the seats
@@ -80,6 +86,7 @@ type seat struct {
 func (s *Store) stack(charges []limiter.Charge) (*stack, error) {
 	st := &stack{
 		charges: charges,
+		tag:     s.tagOf(&charges[0]),
 		seats:   make([]seat, 0, len(charges)),
 		keys:    make([]string, 0, len(charges)),
 	}
@@ -89,7 +96,10 @@ func (s *Store) stack(charges []limiter.Charge) (*stack, error) {
 		if err != nil {
 			return nil, err
 		}
-		key := s.keyOf(c)
+		if tag := s.tagOf(c); tag != st.tag {
+			return nil, crossing(&charges[0], c, st.tag, tag)
+		}
+		key := s.keyOf(c, st.tag)
 		at := st.find(key)
 		switch {
 		case at == len(st.keys):
@@ -256,13 +266,23 @@ func (st *stack) decision(levels []level, now int64, charged bool) limiter.Decis
 	of := make([]limiter.Decision, len(st.seats))
 	for i := range st.seats {
 		c := &st.seats[i]
-		v := c.verdict(levels[i], c.key, now, c.cost)
-		if v.Retry == 0 && !charged && c.cost > 0 {
-			v = c.verdict(levels[i], c.key, now, 0)
+		if charged {
+			of[i] = c.decision(c.verdict(levels[i], c.key, now, c.cost))
+		} else {
+			of[i] = c.unmade(levels[i], now)
 		}
-		of[i] = c.decision(v)
 	}
 	return st.join(of, charged)
+}
+
+// unmade is the decision on a charge that was not made: it is refused, or it
+// fits and another one was refused.
+func (c *seat) unmade(l level, now int64) limiter.Decision {
+	v := c.verdict(l, c.key, now, c.cost)
+	if v.Retry == 0 && c.cost > 0 {
+		v = c.verdict(l, c.key, now, 0)
+	}
+	return c.decision(v)
 }
 
 // join makes one decision of those on the seats.
@@ -275,6 +295,11 @@ func (st *stack) join(of []limiter.Decision, allowed bool) limiter.Decision {
 			each[i].By = st.charges[i].Limit
 		}
 	}
+	return joined(each, allowed)
+}
+
+// joined makes one decision of those on the charges.
+func joined(each []limiter.Decision, allowed bool) limiter.Decision {
 	by, delay := &each[0], time.Duration(0)
 	for i := range each {
 		e := &each[i]
