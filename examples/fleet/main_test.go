@@ -79,5 +79,5 @@ func TestBarsAndManyProcesses(t *testing.T) {
 	assert.Contains(t, out.String(), "1 refused in the last second")
 	out.Reset()
 	report(&out, c, o)
-	assert.Contains(t, out.String(), "used 97.2 % of the limit, and was refused 1 times")
+	assert.Contains(t, out.String(), "used 96.7 % of the limit, and was refused 1 times")
 }
