@@ -18,7 +18,7 @@ import (
 )
 
 // PaceFor is how long each measurement of [Pacing] lasts.
-var PaceFor = 3 * time.Second
+var PaceFor = 2 * time.Second
 
 // Pacing asks how exactly calls leave. Stamps are taken by the callers as their
 // wait returns, but for own-over, which is by the pacer's. A warm-up of a tenth
