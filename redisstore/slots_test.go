@@ -33,8 +33,8 @@ func tenantOf(c limiter.Charge) string {
 	return tenant
 }
 
-// slotOf is what of a key a cluster looks at.
-func slotOf(key string) string {
+// tagIn is what of a key a cluster looks at.
+func tagIn(key string) string {
 	_, rest, _ := strings.Cut(key, "{")
 	tag, _, ok := strings.Cut(rest, "}")
 	if !ok || tag == "" {
@@ -45,7 +45,7 @@ func slotOf(key string) string {
 
 func TestTags(t *testing.T) {
 	user, tenant, all := counted(t, "user", 1), counted(t, "tenant", 1), global(counted(t, "all", 1))
-	slot := func(s *Store, c limiter.Charge) string { return slotOf(s.keyOf(&c, s.tagOf(&c))) }
+	slot := func(s *Store, c limiter.Charge) string { return tagIn(s.keyOf(&c, s.tagOf(&c))) }
 	plain, tagged := &Store{}, &Store{Prefix: "app", Tag: tenantOf}
 
 	assert.Equal(t, slot(plain, user.Charge("ada", 1)), slot(plain, tenant.Charge("acme", 1)))
