@@ -155,6 +155,7 @@ func servers(r Regime) []Side {
 		sides = append(sides, Side{m.Name, func() (func(*testing.B), func()) {
 			h, stop := m.Over(r, nothing)
 			server := httptest.NewServer(h)
+			must(server.Client().Get(server.URL)).Body.Close() // the one that Refusing admits
 			l := load{server.Listener.Addr().String(), 32, small(700*time.Millisecond, time.Millisecond)}
 			return once(func(b *testing.B) {
 				before := processorTime()
