@@ -53,6 +53,11 @@ if value then
   if not p then
     return { 'j' }
   end
+  if fresh(p) <= now then -- it is about to expire
+    p = nil
+  end
+end
+if p then
   if p.x ~= x or p.y ~= y or p.burst ~= burst or p.kind ~= kind then
     adapt(p)
   end
