@@ -66,9 +66,9 @@ for i = 1, n do
         muldiv, entries, logged, carry = rare()
       end
       rest, changed = carry(value, kind, x, y, quota, now, periodEnd), true
-      if not rest then
-        return 'j' .. i
-      end
+    end
+    if not rest or rest == '' then
+      return 'j' .. i
     end
   end
 
@@ -80,7 +80,7 @@ for i = 1, n do
     local total, from = 0, 1
     if rest ~= '' then
       a, b, total, from = match(rest, '^(%d+),(%d+),(%d+);()')
-      if not a or a + 0 > most then
+      if not a or a + 0 > most or b + 0 > most or total + 0 > most then
         return 'j' .. i
       end
       a, b, total = a + 0, b + 0, total + 0
@@ -119,6 +119,9 @@ for i = 1, n do
       ok = false
       local need = total + ask - quota
       while at and room == 0 do
+        if at + 0 > a then
+          return 'j' .. i
+        end
         need = need - units
         if need <= 0 then
           room = at + x

@@ -85,6 +85,11 @@ local function rare()
     end
     n = n + 1
     times[n], counts[n] = last + 0, units + 0
+    for i = 1, n do
+      if times[i] > most or counts[i] > most or i > 1 and times[i] < times[i - 1] then
+        return nil
+      end
+    end
     local latest = stamp(now, cell)
     if times[n] > latest then -- the clock has stepped back: what was later was now
       local ahead = 0

@@ -1,0 +1,74 @@
+// Package redisstore keeps limits, paces and quotas in Redis, so that all
+// processes of a program, or of a provider, share them.
+//
+// A [Store] is a limiter.Store, a pacer.Reserver and a quota.Store:
+//
+//	client, err := redisstore.Rueidis(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
+//	…
+//	store := &redisstore.Store{Client: client}
+//	guard := &limiter.Guard{Store: store, Rules: rules}
+//
+// Nothing is sent at the start, so Redis may come later. A program that has a
+// go-redis client passes it in with redisstore/goredis; any other one through
+// the one method of [Client].
+//
+// # What is decided, and where
+//
+// A decision is one script, which Redis runs in one step: whatever the number of
+// limits, it charges all of them or none, in one round trip. The only clock is
+// that of Redis, so it does not matter what the clocks of the processes show. The
+// script only decides; what is left and when to come back is worked out here,
+// from the state that it answers, by the code that limiter.Memory runs. Decisions
+// are those of limiter.Memory, with durations rounded up to a microsecond.
+//
+// Lua counts in doubles. Limits that are not exact in 53 bits and whole
+// microseconds are refused with an error that says what may be:
+//
+//	quota, any rule                 2^52
+//	windows                         whole microseconds
+//	SlidingBuckets                  cells of whole microseconds, at most 1,000
+//	SlidingLog                      quota at most 1,000
+//	buckets                         burst × period / gcd(1000·count, period) at most 2^53,
+//	                                that is 104,249 units of one a day; 71 years to fill
+//
+// # What stands in Redis
+//
+// One string for each limit and key, of 30 to 80 bytes (a log: up to 22 a
+// request), which expires when it would equal that of a new key. It names the
+// limit's rule and numbers, so that no limit reads the state of another as its
+// own: limits are known by their name, and one whose numbers have changed takes
+// over what is in use, as far as it fits. While a change is being rolled out the
+// value changes hands with each process that asks, and what is in use is kept
+// each time, rounded up to a unit between rules that differ.
+//
+// Redis is to keep what it has: give it maxmemory-policy noeviction or
+// volatile-ttl, as allkeys-lru makes limits new while they are in use. What a
+// primary had not passed on when it failed is forgotten with it, so for some
+// milliseconds more may be admitted. If the clock of its successor is behind,
+// nobody waits longer for it than for one full refill.
+//
+// # When Redis is not there
+//
+// A decision takes at most [Store.Timeout], whatever the client library does, and
+// what may have been charged is never sent again. After five failures in a row
+// Redis is left alone but for one decision at a time that tries; all others are
+// answered at once. What a decision then is the OnFailure of each limit says:
+//
+//	limiter.Open      admitted
+//	limiter.Closed    refused, with RetryAfter; a limiter.Guard answers 503
+//	limiter.Local     decided on this process's share, which is 1 / Store.Processes of the quota
+//	                  and of the rate, of what was left when Redis was last asked about the
+//	                  key; less than one unit refuses. It is kept by a limiter.Memory.
+//
+// Decision.Degraded is why. What was admitted meanwhile is not charged to Redis
+// later. A cost over the quota is refused for ever under each of them. A key that
+// holds something else than a value of this version, a [JunkError], is left as it
+// is and answered likewise, and is no reason to leave Redis alone.
+//
+// # Refusals are remembered
+//
+// A key that Redis refused is refused here, without being asked about, until it
+// would be admitted if nobody else used it, but no longer than for a minute.
+// Others can only have made that later, unless they gave units back. See
+// [Store.NearKeys].
+package redisstore
