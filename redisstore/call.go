@@ -44,6 +44,7 @@ type circuit struct {
 	client     Client
 	timeout    time.Duration // negative: none
 	endsItself bool          // the client's calls end soon after the timeout without a context
+	clustered  func() bool   // whether Redis is a cluster; nil: it is not
 	breaker    *breaker.Breaker
 	places     chan struct{}
 	clock      alarms
@@ -56,6 +57,9 @@ func (c *circuit) prepare(client Client, timeout time.Duration) {
 		timeout = defaultTimeout
 	}
 	_, c.endsItself = client.(interface{ endsItself() })
+	if cluster, ok := client.(interface{ Clustered() bool }); ok {
+		c.clustered = cluster.Clustered
+	}
 	c.client, c.timeout, c.clock.after = client, timeout, timeout
 	c.breaker = newBreaker(timeout)
 	c.places = make(chan struct{}, maxInFlight)
@@ -92,7 +96,7 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	permit, err := c.breaker.Enter(theStore, time.Time{})
+	permit, err := c.breaker.Enter(c.part(keys), time.Time{})
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +136,14 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 		err = fmt.Errorf("%w: %w", ErrTimeout, err) // the client library was first to see it
 	}
 	return reply, err
+}
+
+// part returns the key of the circuit that these keys belong to.
+func (c *circuit) part(keys []string) string {
+	if c.clustered == nil || len(keys) == 0 || !c.clustered() {
+		return theStore
+	}
+	return partNames[hashSlot(keys[0])/partSize]
 }
 
 // place waits for a place.

@@ -31,7 +31,7 @@ func (selfEnding) endsItself() {}
 var (
 	anyScript = NewScript("return 1")
 	wrongType = &ReplyError{Text: "WRONGTYPE Operation against a key holding the wrong kind of value"}
-	reset     = errors.New("read: connection reset by peer")
+	errReset  = errors.New("read: connection reset by peer")
 )
 
 func answers(reply []string, err error) fakeClient {
@@ -53,7 +53,7 @@ func TestEvalHandsOver(t *testing.T) {
 	reply, err := s.eval(t.Context(), anyScript, nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1", "2"}, reply)
-	for _, err := range []error{reset, wrongType} {
+	for _, err := range []error{errReset, wrongType} {
 		s := &Store{Client: answers(nil, err)}
 		assert.ErrorIs(t, s.evalAny(t.Context()), err)
 	}
@@ -229,7 +229,7 @@ func TestEvalMixed(t *testing.T) {
 }
 
 func BenchmarkEvalOpen(b *testing.B) {
-	s := &Store{Client: answers(nil, reset)}
+	s := &Store{Client: answers(nil, errReset)}
 	for range openAfter {
 		_ = s.evalAny(b.Context())
 	}

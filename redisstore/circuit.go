@@ -16,7 +16,8 @@ const (
 	maxOpenFor = 400 * time.Millisecond
 )
 
-// theStore is the key of the one circuit that the breaker of a Store has.
+// theStore is the key of the one circuit of a Redis that is no cluster; those of
+// a cluster are in part.go.
 const theStore = "redis"
 
 // newBreaker returns the breaker for a store with this timeout.

@@ -22,7 +22,7 @@ func TestJudge(t *testing.T) {
 		want breaker.Outcome
 	}{
 		{nil, breaker.Success},
-		{reset, breaker.Unreachable},
+		{errReset, breaker.Unreachable},
 		{context.DeadlineExceeded, breaker.Unreachable},
 		{wrongType, breaker.Success},
 		{errReply, breaker.Success},
@@ -63,7 +63,7 @@ func TestCircuitOpensByStoreFailuresOnly(t *testing.T) {
 	}{
 		{"a poisoned key", wrongType, false},
 		{"a reply that is none", errReply, false},
-		{"a reset", reset, true},
+		{"a reset", errReset, true},
 		{"out of memory", &ReplyError{Text: "OOM command not allowed"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCircuitIgnoresCallersWhoLeave(t *testing.T) {
 // Callers who leave early do not hide that the store is down.
 func TestCircuitLearnsAfterCallersLeft(t *testing.T) {
 	for name, client := range map[string]fakeClient{
-		"an error": func(context.Context) ([]string, error) { time.Sleep(40 * time.Millisecond); return nil, reset },
+		"an error": func(context.Context) ([]string, error) { time.Sleep(40 * time.Millisecond); return nil, errReset },
 		"too late": func(context.Context) ([]string, error) { time.Sleep(80 * time.Millisecond); return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestCircuitProbeWithoutPlace(t *testing.T) {
 }
 
 func TestCircuitOpenCostsLittle(t *testing.T) {
-	s := &Store{Client: answers(nil, reset)}
+	s := &Store{Client: answers(nil, errReset)}
 	for range openAfter {
 		_ = s.evalAny(t.Context())
 	}

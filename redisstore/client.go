@@ -23,6 +23,10 @@ import (
 //     with a method RedisError(), as go-redis has it. Every other error counts
 //     as Redis not being there.
 //   - It is safe for concurrent use.
+//
+// It may have a method Clustered() bool, which does not wait. While that reports
+// true, each part of the slots has a circuit of its own, so that a server which
+// is down does not keep the others from being asked.
 type Client interface {
 	// Eval returns the reply as text: one element for a string or an integer,
 	// one for each element of a flat array. A nil in it is an error.

@@ -307,4 +307,3 @@ func TestPoisonedKey(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
-

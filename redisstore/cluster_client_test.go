@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,6 +105,70 @@ func TestClusterCrossSlot(t *testing.T) {
 			}
 			_, err := store.Run(t.Context(), echo, []string{"{a}1", "{a}2"}, []string{"x"})
 			require.NoError(t, err)
+		})
+	}
+}
+
+// One server of a cluster hangs: its part of the keys fails fast, and the others
+// are served.
+func TestClusterOneHangs(t *testing.T) {
+	for name, client := range clusterClients {
+		t.Run(name, func(t *testing.T) {
+			c := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+			store := &redisstore.Store{Client: client(t, c.Addrs())}
+			keys := map[bool][]string{} // by whether their server hangs
+			for i := range 300 {
+				key := strconv.Itoa(i)
+				hangs := c.Slot(key) < 16384/3
+				keys[hangs] = append(keys[hangs], key)
+			}
+			ask := func(key string) error {
+				_, err := store.Run(context.Background(), chargeScript, []string{key}, []string{"1"})
+				return err
+			}
+			for _, key := range slices.Concat(keys[true], keys[false]) {
+				_ = ask(key)
+			}
+			c.Nodes[0].Pause()
+			t.Cleanup(c.Nodes[0].Resume)
+			stop := make(chan struct{})
+			var well, failed atomic.Int64
+			var hung [32][]oneCall
+			var group sync.WaitGroup
+			start := time.Now()
+			for i := range hung {
+				group.Go(func() {
+					for n := 0; ; n++ {
+						select {
+						case <-stop:
+							return
+						case <-time.After(10 * time.Millisecond):
+						}
+						if n%2 == 0 {
+							if ask(keys[false][n%len(keys[false])]) == nil {
+								well.Add(1)
+							} else {
+								failed.Add(1)
+							}
+							continue
+						}
+						began := time.Now()
+						err := ask(keys[true][(i*31+n)%len(keys[true])])
+						if time.Since(start) > 700*time.Millisecond {
+							hung[i] = append(hung[i], oneCall{took: time.Since(began), err: err})
+						}
+						assert.Error(t, err)
+					}
+				})
+			}
+			time.Sleep(1500 * time.Millisecond)
+			close(stop)
+			group.Wait()
+			t.Logf("elsewhere %d well, %d failed", well.Load(), failed.Load())
+			if !redisstore.Raced {
+				assert.Less(t, failed.Load(), well.Load()/2, "elsewhere")
+				assert.Less(t, quantile(took(slices.Concat(hung[:]...)), 0.5), time.Millisecond, "where it hangs, mostly nobody asks")
+			}
 		})
 	}
 }

@@ -114,6 +114,12 @@ type connecting struct {
 // connection end it.
 func (c *rueidisClient) endsItself() {}
 
+// Clustered reports whether Redis is a cluster; false before it was reached.
+func (c *rueidisClient) Clustered() bool {
+	client := c.ready.Load()
+	return client != nil && (*client).Mode() == rueidis.ClientModeCluster
+}
+
 func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string) (reply []string, err error) {
 	// rueidis panics on keys of different slots, and on a redirection without
 	// an address.

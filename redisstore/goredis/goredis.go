@@ -57,6 +57,7 @@ func New(c redis.UniversalClient) (redisstore.Client, error) {
 		}
 		o := c.Options()
 		obeys, read, out.secrets = o.ContextTimeoutEnabled, o.ReadTimeout, []string{o.Password}
+		out.cluster = true
 	case *redis.Ring:
 		return nil, errors.New("redisstore: a *redis.Ring is not allowed: while a shard is down it keeps the keys elsewhere, where every limit starts anew")
 	default:
@@ -71,6 +72,7 @@ func New(c redis.UniversalClient) (redisstore.Client, error) {
 type client struct {
 	redis   redis.UniversalClient
 	secrets []string
+	cluster bool
 }
 
 // A once is a command that go-redis does not send twice.
@@ -78,6 +80,9 @@ type once struct{ *redis.Cmd }
 
 // NoRetry is asked by go-redis before it repeats a command.
 func (once) NoRetry() bool { return true }
+
+// Clustered reports whether Redis is a cluster.
+func (c *client) Clustered() bool { return c.cluster }
 
 // Eval implements redisstore.Client.
 func (c *client) Eval(ctx context.Context, s *redisstore.Script, keys, args []string) ([]string, error) {
