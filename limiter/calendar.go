@@ -16,7 +16,8 @@ const (
 )
 
 // Quota admits quota units in each period of the calendar in zone loc, nil being
-// UTC.
+// UTC. A [Memory] forgets what was used when the process ends, as it forgets
+// everything; for a month that may matter.
 func Quota(name string, quota int64, period Period, loc *time.Location) (*Limit, error) {
 	if period != Day && period != Month {
 		return nil, fmt.Errorf("limiter: Quota %q: period %d is neither Day nor Month", name, period)

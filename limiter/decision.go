@@ -46,7 +46,12 @@ type Decision struct {
 type Store interface {
 	// Take admits only if every charge fits, and then makes all; otherwise it
 	// makes none. The same limit and key twice are summed first. It fails only if
-	// the store does, or the charges make no sense.
+	// the store does, or the charges make no sense; a refusal is no error.
+	//
+	// A store that knows what a limit's OnFailure asks for answers itself, with
+	// Degraded set. If it returns an error instead, a Guard decides: for Local as
+	// if nothing had been used before, and by this process alone. A store brings
+	// its own timeout, for a Guard waits as long as the request does.
 	Take(ctx context.Context, charges ...Charge) (Decision, error)
 	// Refund gives units back, never more than are in use. Giving back once is
 	// the caller's duty.

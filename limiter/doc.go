@@ -22,7 +22,7 @@
 //	rule            memory           burst             boundary: most in any w    exact      choose it
 //	TokenBucket     2 words          burst             none: burst + rate × w     yes        by default: short bursts pass, the mean holds
 //	LeakyMeter      2 words          capacity          none: capacity + rate × w  yes        as TokenBucket, if you think in levels
-//	LeakyQueue      2 words          1, others wait    none: rate × w             yes        if what lies behind needs even spacing
+//	LeakyQueue      2 words          0, all wait       none: rate × w             yes        if what lies behind needs even spacing
 //	FixedWindow     2 words          q                 2q in a moment             yes        if users must be able to count along
 //	SlidingCounter  2 words          q                 about q, at worst 2q       estimate   for long windows, if a few too many do no harm
 //	SlidingLog      16 B a request   q                 none: q                    yes        if q is small and must never be exceeded
@@ -39,9 +39,11 @@
 // ToClockPerKey spreads them, and ToFirst starts the window with the client.
 // The other rules have no boundary: units come back as they were used.
 //
-// Ten units a second, 80 requests that gather about a boundary, the most that
-// reach the service in any one second: FixedWindow 20, TokenBucket (burst 10)
-// 19, SlidingCounter 11, SlidingLog 10, LeakyQueue 10.
+// Ten units a second, and 20 requests from 0.900 s on, one every 10 ms, then 60
+// from 2.000 s on, one every 25 ms: the most that reach the service in any one
+// second are FixedWindow 20, TokenBucket (burst 10) 19, SlidingCounter 11,
+// SlidingLog 10 and LeakyQueue 10. At its worst a SlidingCounter lets nearly
+// twice its quota by, after a window in which all came at the end.
 //
 // Exact means that each unit counts for as long as the rule says. All rules
 // count in integers and none drifts, be the rate 7 per 11 minutes, but the

@@ -84,12 +84,12 @@ type Guard struct {
 	Rules []Rule // at least one
 
 	// MaxDelay is how long an admitted request of a LeakyQueue may be held. One
-	// that would be held longer, or beyond its context's deadline, is given back
-	// and refused. Zero: 10 s. Negative: any time.
+	// that would be held longer, or beyond its context's deadline, is refused and
+	// not charged. Zero: 10 s. Negative: any time.
 	MaxDelay time.Duration
 
-	// MaxHeld is how many requests may be held at once; more are given back and
-	// refused. Each takes the memory of a request and its goroutine. Zero: 1,000.
+	// MaxHeld is how many requests may be held at once; more are refused and not
+	// charged. Each takes the memory of a request and its goroutine. Zero: 1,000.
 	// Negative: any number.
 	MaxHeld int
 
@@ -142,13 +142,19 @@ type Rule struct {
 	// Required; see [ByAddress] and its neighbours. One rule has one key: user,
 	// tenant and global are three rules.
 	//
+	// What a client can choose at will is no identity: a limit for each value of
+	// an unchecked header is no limit, for the client sends another value each
+	// time. Key by a user, tenant or API key only once it is known to be genuine,
+	// return "" until then, and let a rule by address stand beside it.
+	//
 	// Of a request for which it returns the empty string it has no identity. Such
 	// a request is not let off: it is limited under this rule by the address of
 	// its connection (a /64 of IPv6), apart from all keys that Key returns.
 	Key func(*http.Request) string
 
 	// Limits are charged all or none. Names must differ, also from those of other
-	// rules with the same pattern, since clients know limits by name.
+	// rules with the same pattern, since clients know limits by name. A *Limit that
+	// stands in two rules which both match is charged twice.
 	Limits []*Limit
 
 	// Cost is how many units a request uses. nil: 1. A cost of 0 makes no charge.
@@ -161,7 +167,8 @@ type Rule struct {
 	// its customer, on its region. A nil in the list is passed over. If there is
 	// no limit in it, nothing is known that would allow the request, and it is
 	// answered 403: a plan that was forgotten must not be one without limits.
-	// Exempt says that none apply. Hooks are not told, for there is no limit to tell.
+	// Exempt says that none apply. Hooks are not told, for there is no limit to
+	// tell. Who changes to another plan's limit starts anew under it.
 	Tier func(*http.Request) []*Limit
 
 	// Exempt reports whether the rule does not apply to a request; nil: to none.
@@ -232,6 +239,15 @@ func (h *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit makes the charges, and answers the request if it is not admitted.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
+	if b.queues() {
+		d, why := g.enter(r.Context(), b)
+		if why != notRefused {
+			g.tell(r, b, &d, refused)
+			g.refuse(w, r, b, &d, why)
+			return false
+		}
+		defer g.held.Add(-1)
+	}
 	d := b.take(g, r.Context())
 	if d.Overflow {
 		g.tellOverflow(r, b, &d)
@@ -248,7 +264,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 	case d.Allowed && d.Delay > 0:
 		why = g.hold(r.Context(), b, &d)
 	case d.Allowed:
-	case d.Degraded != nil:
+	case d.Degraded != nil && (d.By == nil || d.By.OnFailure != Local):
 		why = storeFailed
 	case d.Never:
 		why = tooCostly

@@ -391,6 +391,28 @@ func TestGuardStoreFails(t *testing.T) {
 	assert.NotContains(t, w.Header(), fieldState)
 }
 
+// A store that knows nothing of Local leaves it to the Guard, which counts for
+// itself: the limit is no larger while the store is down.
+func TestGuardDecidesLocally(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		strict, lax := made(FixedWindow("strict", 3, time.Hour, ToFirst)), window("lax", 1)
+		strict.OnFailure = Local
+		down := storeFunc(func(context.Context, ...Charge) (Decision, error) { return Decision{}, errors.New("down") })
+		h := (&Guard{Store: down, Rules: []Rule{{Key: byHeader("User"), Limits: []*Limit{lax, strict}}}}).Handler(ok200)
+		for range 3 {
+			assert.Equal(t, 200, ask(h, "GET", "/", "User", "ann").Code)
+		}
+		w := ask(h, "GET", "/", "User", "ann")
+		assert.Equal(t, 429, w.Code)
+		assert.Equal(t, "3600", w.Header().Get("Retry-After"))
+		assert.NotContains(t, w.Header(), fieldState, "what is left in the store is not known")
+		assert.Contains(t, w.Body.String(), `"violated-policies":["strict"]`)
+		assert.Equal(t, 200, ask(h, "GET", "/", "User", "bob").Code)
+		time.Sleep(time.Hour)
+		assert.Equal(t, 200, ask(h, "GET", "/", "User", "ann").Code)
+	})
+}
+
 // Who hangs up while the store is asked does not get by uncharged.
 func TestGuardHangsUpWhileAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

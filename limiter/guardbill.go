@@ -131,7 +131,7 @@ func (b *bill) take(g *guard, ctx context.Context) Decision {
 		d, err = g.store.Take(ctx, b.charges...)
 	}
 	if err != nil {
-		d = withoutStore(b.charges, err)
+		d = g.withoutStore(ctx, b.charges, err)
 	}
 	switch {
 	case n == 1:
@@ -148,17 +148,38 @@ func (b *bill) take(g *guard, ctx context.Context) Decision {
 }
 
 // withoutStore is the decision on charges that a store could not be asked for:
-// refused if any limit is Closed. Local is for the store to do, which knows the
-// last level; here it is as Open.
-func withoutStore(charges []Charge, err error) Decision {
+// refused if any limit is Closed. Those that are Local are charged here; what
+// they had used in the store is not known, nor who else does so.
+func (g *guard) withoutStore(ctx context.Context, charges []Charge, err error) Decision {
 	d := Decision{Allowed: true, By: charges[0].Limit, Degraded: err}
+	var local []Charge
 	for _, c := range charges {
-		if c.Limit.OnFailure == Closed {
-			d.Allowed, d.By = false, c.Limit
-			break
+		switch c.Limit.OnFailure {
+		case Closed:
+			return Decision{By: c.Limit, Degraded: err}
+		case Local:
+			local = append(local, c)
 		}
 	}
-	return d
+	if len(local) == 0 {
+		return d
+	}
+	own, fault := g.local.Take(ctx, local...)
+	if fault != nil {
+		return d // the charges make no sense, which is why the store failed
+	}
+	parts := own.Each
+	if len(local) == 1 {
+		parts = []Decision{own}
+	}
+	own.Degraded, own.Each = err, make([]Decision, len(charges))
+	for i, c := range charges {
+		if own.Each[i].Allowed = true; c.Limit.OnFailure == Local {
+			own.Each[i], parts = parts[0], parts[1:]
+		}
+		own.Each[i].Degraded = err
+	}
+	return own
 }
 
 // deciding is the index of the charge that decided.
@@ -192,12 +213,12 @@ func slides(l *Limit) bool {
 	return false
 }
 
-// refund gives the charges back. A store that fails keeps them, which errs on
+// refund gives charges back. A store that fails keeps them, which errs on
 // the safe side.
-func (b *bill) refund(g *guard, ctx context.Context) error {
+func (b *bill) refund(g *guard, ctx context.Context, charges []Charge) error {
 	ctx = context.WithoutCancel(ctx) // that it ended is why
 	if g.memory != nil {
-		return g.memory.Refund(ctx, b.charges...)
+		return g.memory.Refund(ctx, charges...)
 	}
-	return g.store.Refund(ctx, b.charges...)
+	return g.store.Refund(ctx, charges...)
 }

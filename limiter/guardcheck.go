@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/politehttp/polite/internal/rule"
 )
 
 // guard is a Guard that was checked and is ready for use.
 type guard struct {
 	store  Store
 	memory *Memory // store, if it is one
+	local  Memory  // decides for limits that are Local, while another store fails
 	rules  []guardRule
 	said   map[*Limit]string // what appendSaid says of limits known in advance
 
@@ -69,8 +72,18 @@ func compile(g *Guard) (*guard, error) {
 		}
 		ready.rules = append(ready.rules, checked)
 		ready.say(r.Limits)
-		for _, p := range r.Plans {
+		if r.DryRun { // nobody is held
+			continue
+		}
+		err = checkQueues(fmt.Sprintf("Guard.Rules[%d].Limits", i), r.Limits, ready.maxDelay)
+		for j, p := range r.Plans {
 			ready.say(p.Limits)
+			if err == nil {
+				err = checkQueues(fmt.Sprintf("Guard.Rules[%d].Plans[%d].Limits", i, j), p.Limits, ready.maxDelay)
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	if err := checkStacks(g.Rules); err != nil {
@@ -149,6 +162,20 @@ func checkLimits(at string, limits []*Limit) error {
 			if l.name == other.name {
 				return fmt.Errorf("%s[%d] and [%d] are both named %q; clients know limits by name, so names differ", at, j, i, l.name)
 			}
+		}
+	}
+	return nil
+}
+
+// checkQueues looks for a queue that would keep even the only request longer
+// than it may be held.
+func checkQueues(at string, limits []*Limit, maxDelay time.Duration) error {
+	for i, l := range limits {
+		if l.rule.Kind() != rule.LeakyQueue || maxDelay < 0 {
+			continue
+		}
+		if tick := interval(1, l.Rate()); tick > maxDelay {
+			return fmt.Errorf("limiter: %s[%d], %q, lets one leave every %v, and Guard.MaxDelay is %v: it would never admit anybody; MaxDelay must be %v at least, or negative", at, i, l.name, tick, maxDelay, tick)
 		}
 	}
 	return nil

@@ -17,26 +17,29 @@ func TestGuardCheck(t *testing.T) {
 		return &Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{window("first", 1)}}, r}}
 	}
 	tier := func(*http.Request) []*Limit { return nil }
+	slow := made(LeakyQueue("q", Per(1, 11*time.Second), 5))
 	broken := *w
 	broken.OnFailure = 7
 	for want, g := range map[string]*Guard{
-		"limiter: Guard.Rules is empty; a guard has at least one rule":                       {},
-		"limiter: Guard.Partition has 3 bytes; a secret has at least 16, and nil is none":    {Partition: []byte("abc"), Rules: []Rule{{Key: Global, Limits: []*Limit{w}}}},
-		"limiter: Guard.Store is a nil *Memory; leave it nil":                                {Store: (*Memory)(nil), Rules: []Rule{{Key: Global, Limits: []*Limit{w}}}},
-		"limiter: Guard.Rules[1].Key is nil; a rule must say whose units":                    rule(func(r *Rule) { r.Key = nil }),
-		`limiter: Guard.Rules[1].Pattern is "login"; allowed is a pattern of http.ServeMux`:  rule(func(r *Rule) { r.Pattern = "login" }),
-		`Guard.Rules[1].Pattern is "post /login"; allowed is a pattern of http.ServeMux: me`: rule(func(r *Rule) { r.Pattern = "post /login" }),
-		"limiter: Guard.Rules[1].Limits is empty and Tier is nil":                            rule(func(r *Rule) { r.Limits = nil }),
-		"limiter: Guard.Rules[1].Limits has 1 limits and Tier is set":                        rule(func(r *Rule) { r.Tier = tier }),
-		"limiter: Guard.Rules[1].Limits[1] is nil; a limit comes from a constructor":         rule(func(r *Rule) { r.Limits = []*Limit{w, nil} }),
-		"limiter: Guard.Rules[1].Limits[0] is a Limit that was not made by a constructor":    rule(func(r *Rule) { r.Limits = []*Limit{{}} }),
-		"limiter: Guard.Rules[1].Limits[0].OnFailure is 7; allowed are Open":                 rule(func(r *Rule) { r.Limits = []*Limit{&broken} }),
-		`limiter: Guard.Rules[1].Limits[0] and [1] are both named "w"`:                       rule(func(r *Rule) { r.Limits = []*Limit{w, window("w", 9)} }),
-		`limiter: Guard.Rules[1].Limits[0].Name is "né"`:                                     rule(func(r *Rule) { r.Limits = []*Limit{{name: "né", rule: w.rule}} }),
-		"limiter: Guard.Rules[1].Plans has 1 plans and Tier is nil":                          rule(func(r *Rule) { r.Plans = []Plan{{"free", r.Limits}} }),
-		"limiter: Guard.Rules[1].Plans[0].Name is empty":                                     rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"", r.Limits}}, tier, nil }),
-		"limiter: Guard.Rules[1].Plans[0].Limits is empty":                                   rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"free", nil}}, tier, nil }),
-		"limiter: Guard.Rules[1].Plans[0].Limits[0] is nil":                                  rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"free", []*Limit{nil}}}, tier, nil }),
+		"limiter: Guard.Rules is empty; a guard has at least one rule":                                {},
+		"limiter: Guard.Partition has 3 bytes; a secret has at least 16, and nil is none":             {Partition: []byte("abc"), Rules: []Rule{{Key: Global, Limits: []*Limit{w}}}},
+		"limiter: Guard.Store is a nil *Memory; leave it nil":                                         {Store: (*Memory)(nil), Rules: []Rule{{Key: Global, Limits: []*Limit{w}}}},
+		"limiter: Guard.Rules[1].Key is nil; a rule must say whose units":                             rule(func(r *Rule) { r.Key = nil }),
+		`limiter: Guard.Rules[1].Pattern is "login"; allowed is a pattern of http.ServeMux`:           rule(func(r *Rule) { r.Pattern = "login" }),
+		`Guard.Rules[1].Pattern is "post /login"; allowed is a pattern of http.ServeMux: me`:          rule(func(r *Rule) { r.Pattern = "post /login" }),
+		"limiter: Guard.Rules[1].Limits is empty and Tier is nil":                                     rule(func(r *Rule) { r.Limits = nil }),
+		"limiter: Guard.Rules[1].Limits has 1 limits and Tier is set":                                 rule(func(r *Rule) { r.Tier = tier }),
+		"limiter: Guard.Rules[1].Limits[1] is nil; a limit comes from a constructor":                  rule(func(r *Rule) { r.Limits = []*Limit{w, nil} }),
+		"limiter: Guard.Rules[1].Limits[0] is a Limit that was not made by a constructor":             rule(func(r *Rule) { r.Limits = []*Limit{{}} }),
+		"limiter: Guard.Rules[1].Limits[0].OnFailure is 7; allowed are Open":                          rule(func(r *Rule) { r.Limits = []*Limit{&broken} }),
+		`limiter: Guard.Rules[1].Limits[0] and [1] are both named "w"`:                                rule(func(r *Rule) { r.Limits = []*Limit{w, window("w", 9)} }),
+		`limiter: Guard.Rules[1].Limits[0].Name is "né"`:                                              rule(func(r *Rule) { r.Limits = []*Limit{{name: "né", rule: w.rule}} }),
+		"limiter: Guard.Rules[1].Plans has 1 plans and Tier is nil":                                   rule(func(r *Rule) { r.Plans = []Plan{{"free", r.Limits}} }),
+		"limiter: Guard.Rules[1].Plans[0].Name is empty":                                              rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"", r.Limits}}, tier, nil }),
+		"limiter: Guard.Rules[1].Plans[0].Limits is empty":                                            rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"free", nil}}, tier, nil }),
+		"limiter: Guard.Rules[1].Plans[0].Limits[0] is nil":                                           rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"free", []*Limit{nil}}}, tier, nil }),
+		`limiter: Guard.Rules[1].Limits[1], "q", lets one leave every 11s, and Guard.MaxDelay is 10s`: rule(func(r *Rule) { r.Limits = []*Limit{w, slow} }),
+		`limiter: Guard.Rules[1].Plans[0].Limits[0], "q", lets one leave every 11s`:                   rule(func(r *Rule) { r.Plans, r.Tier, r.Limits = []Plan{{"free", []*Limit{slow}}}, tier, nil }),
 		`Guard.Rules[1].Limits and Guard.Rules[2].Limits both have a limit named "w" for the pattern "/x"`: func() *Guard {
 			g := rule(func(*Rule) {})
 			g.Rules = append(g.Rules, Rule{Pattern: "/x", Key: ByAddress(nil), Limits: []*Limit{window("w", 3)}})

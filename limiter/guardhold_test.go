@@ -163,7 +163,8 @@ func TestHoldMaxHeld(t *testing.T) {
 	})
 }
 
-// A request that ends while it is held gives everything back, and its place.
+// A request that ends while it is held gives back what it was charged, and its
+// place among the held; that in the queue passes unused.
 func TestHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueueGuard(func(g *Guard) { g.MaxHeld = 1 })
@@ -181,8 +182,33 @@ func TestHoldEnds(t *testing.T) {
 		assert.Equal(t, 503, w.Code, "for whoever is still there, such as a middleware with a timeout")
 		assert.Equal(t, "1", w.Header().Get("Retry-After"))
 		assert.EqualValues(t, 1000, q.remaining(t, q.other))
-		assert.EqualValues(t, 20, q.remaining(t, q.queue))
+		assert.EqualValues(t, 19, q.remaining(t, q.queue))
 		assert.Equal(t, map[int]int{200: 1}, codes(q.ask(1)), "its place is free")
+		assert.Equal(t, []time.Duration{2 * time.Second}, q.left)
+	})
+}
+
+// However many lose patience, those who wait leave a tick apart.
+func TestHoldKeepsItsSpacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueueGuard(func(*Guard) {})
+		var wait sync.WaitGroup
+		for i := range 60 {
+			wait.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if i%3 != 0 {
+					time.AfterFunc(time.Duration(i%7)*400*time.Millisecond, cancel)
+				}
+				q.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+			})
+		}
+		wait.Wait()
+		assert.Greater(t, len(q.left), 9)
+		for i, at := range q.left[1:] {
+			assert.GreaterOrEqual(t, at-q.left[i], time.Second)
+		}
 	})
 }
 
@@ -206,16 +232,18 @@ func TestHoldDeadline(t *testing.T) {
 func TestHoldRefundsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &foreign{m: &Memory{}}
-		queue := made(LeakyQueue("queue", Per(1, time.Minute), 5))
-		h := (&Guard{Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200)
+		queue, other := made(LeakyQueue("queue", Per(1, 9*time.Second), 5)), window("other", 9)
+		h := (&Guard{Store: store, Rules: []Rule{
+			{Key: Global, Limits: []*Limit{queue}, Cost: func(*http.Request) int64 { return 2 }},
+		}}).Handler(ok200)
 		assert.Equal(t, 429, ask(h, "GET", "/").Code)
-		assert.Equal(t, []Charge{{queue, "global", 1}}, store.refunded)
+		assert.Equal(t, []Charge{{queue, "global", 2}}, store.refunded)
 
-		h = (&Guard{MaxDelay: -1, Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200)
+		h = (&Guard{MaxDelay: -1, Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue, other}}}}).Handler(ok200)
 		ctx, leave := context.WithCancel(context.Background())
 		time.AfterFunc(time.Millisecond, leave)
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-		assert.Equal(t, []Charge{{queue, "global", 1}}, store.refunded)
+		assert.Equal(t, []Charge{{other, "global", 1}}, store.refunded)
 		assert.NoError(t, store.ctx.Err(), "although the request's has ended")
 	})
 }

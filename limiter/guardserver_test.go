@@ -222,11 +222,11 @@ func TestAdmittedStreamsAndHijacks(t *testing.T) {
 // While a request is held its client may leave, and the server notices.
 func TestHeldClientLeaves(t *testing.T) {
 	store := &Memory{}
-	queue := made(LeakyQueue("q", Per(1, time.Minute), 5))
-	server := httptest.NewServer((&Guard{Store: store, MaxDelay: -1, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200))
+	queue, other := made(LeakyQueue("q", Per(1, time.Minute), 5)), window("w", 5)
+	server := httptest.NewServer((&Guard{Store: store, MaxDelay: -1, Rules: []Rule{{Key: Global, Limits: []*Limit{queue, other}}}}).Handler(ok200))
 	defer server.Close()
 	remaining := func() int64 {
-		d, err := store.Take(context.Background(), queue.Charge("global", 0))
+		d, err := store.Take(context.Background(), other.Charge("global", 0))
 		require.NoError(t, err)
 		return d.Remaining
 	}

@@ -39,7 +39,9 @@ func ByAddress(src *clientip.Source) func(*http.Request) string {
 }
 
 // ByUser keys by whom user names, and by nobody if user returns "": it should
-// do so for everyone who is not signed in. It panics if user is nil.
+// do so for everyone who is not signed in. They are then limited by the address
+// of the connection, which behind a proxy is the proxy's: see [FirstOf]. It
+// panics if user is nil.
 func ByUser(user func(*http.Request) string) func(*http.Request) string {
 	if user == nil {
 		panic("limiter: ByUser needs a function that names the user")
@@ -87,7 +89,7 @@ func ByHeader(name string) func(*http.Request) string {
 // does not count, since its case and the spaces after it are the client's
 // choice.
 //
-// It does not know which secrets are genuine: see the note on identities above,
+// It does not know which secrets are genuine: see the note on keys at [Rule],
 // or key by the account to which the secret belongs, with ByUser.
 func ByAPIKey(header string) func(*http.Request) string {
 	header = http.CanonicalHeaderKey(header)

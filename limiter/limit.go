@@ -37,7 +37,8 @@ const (
 )
 
 // FailurePolicy says what is decided for a limit while the store that keeps it
-// cannot be asked. [Memory] never fails.
+// cannot be asked: by the store if it knows how to, else by the [Guard].
+// [Memory] never fails.
 type FailurePolicy int
 
 const (
@@ -45,7 +46,8 @@ const (
 	Open FailurePolicy = iota
 	// Closed refuses, for what is worse unlimited than down, such as a login.
 	Closed
-	// Local decides on this process's share of the limit, from the last known level.
+	// Local decides on this process's share of the limit, from the last known
+	// level, as far as the store knows these.
 	Local
 )
 
@@ -113,7 +115,10 @@ func LeakyMeter(name string, rate Rate, capacity int64) (*Limit, error) {
 }
 
 // LeakyQueue lets at most capacity units wait, and one leave at each tick of
-// rate. [Decision.Delay] says when an admitted request is to leave.
+// rate. [Decision.Delay] says when an admitted request is to leave: the only one
+// too waits a tick. Since those that follow were told when to leave, a place
+// that is given back can only be the last: [Store].Refund makes the queue one
+// shorter at its end, so refund nothing behind which others may have come.
 func LeakyQueue(name string, rate Rate, capacity int64) (*Limit, error) {
 	r, err := rule.NewBucket(rule.LeakyQueue, rate.Count, int64(rate.Per), capacity)
 	return newLimit("LeakyQueue", name, r, err)

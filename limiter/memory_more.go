@@ -24,3 +24,22 @@ func (m *Memory) untilMore(charge *Charge) time.Duration {
 	}
 	return d.RetryAfter
 }
+
+// delay is how long a LeakyQueue would keep a charge before it leaves; 0 if it
+// would not admit it. It charges nothing.
+func (m *Memory) delay(charge *Charge) time.Duration {
+	c := m.start()
+	var s seat
+	s.take(c, charge, c.clock.steady())
+	s.shard.mu.Lock()
+	defer s.shard.mu.Unlock()
+	if !s.find() {
+		own := s.id
+		if s.id = c.hash.shared(s.limit, s.id.hi, c.bits); !s.find() {
+			s.id = own
+		}
+	}
+	var d Decision
+	s.ask(&d, s.cost)
+	return d.Delay
+}

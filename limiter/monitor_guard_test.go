@@ -24,7 +24,10 @@ func TestMonitorOfGuard(t *testing.T) {
 				{Key: ByAddress(nil), Limits: []*Limit{monitored(FixedWindow("per-address", 5, time.Minute, ToClock))}},
 				{Key: Global, Limits: []*Limit{monitored(FixedWindow("all", 100, time.Minute, ToClock))}},
 				{Key: Global, Limits: []*Limit{monitored(FixedWindow("trial", 3, time.Minute, ToClock))}, DryRun: true},
-				{Pattern: "/slow", Key: Global, Limits: []*Limit{monitored(LeakyQueue("queue", Per(1, time.Minute), 3))}},
+				{
+					Pattern: "/slow", Key: Global, Cost: func(*http.Request) int64 { return 2 },
+					Limits: []*Limit{monitored(LeakyQueue("queue", Per(1, 9*time.Second), 3))},
+				},
 			},
 		}
 		h := g.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -39,7 +42,7 @@ func TestMonitorOfGuard(t *testing.T) {
 		for range 8 {
 			ask("/", "203.0.113.7:1")
 		}
-		ask("/slow", "203.0.113.8:1") // a minute's wait is over MaxDelay
+		ask("/slow", "203.0.113.8:1") // 18 seconds' wait are over MaxDelay
 		assert.Equal(t, map[int]int{200: 5, 429: 4}, status)
 
 		got := lookAt(t, m)
@@ -54,7 +57,7 @@ func TestMonitorOfGuard(t *testing.T) {
 			l := l.(map[string]any)
 			units[l["name"].(string)] = fmt.Sprint(l["admitted_units"], " ", l["refused_units"])
 		}
-		assert.Equal(t, map[string]string{"per-address": "5 3", "all": "5 0", "trial": "3 2", "queue": "0 1"}, units)
+		assert.Equal(t, map[string]string{"per-address": "5 3", "all": "5 0", "trial": "3 2", "queue": "0 2"}, units)
 		top := got["top_refused"].(map[string]any)["keys"].([]any)
 		assert.Equal(t, map[string]any{"key": "address|203.0.113.7", "limit": "per-address", "dry_run": false, "refused": 3.0, "error": 0.0}, top[0])
 		assert.Positive(t, got["store"].(map[string]any)["keys"])
