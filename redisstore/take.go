@@ -178,6 +178,9 @@ func (s *Store) send(ctx context.Context, script *Script, st *stack) (answer, er
 			return answer{}, errAnswer
 		}
 		a, outside, err := st.parse(reply[0])
+		if script == takeScript && err == nil && !outside && a.levels == nil {
+			err = errAnswer
+		}
 		if !outside || err != nil {
 			return a, err
 		}

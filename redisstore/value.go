@@ -115,6 +115,9 @@ func (p *plan) parseLevel(text, key string) (l level, err error) {
 	if triple && err == nil {
 		n[2], err = strconv.ParseInt(third, 10, 64)
 	}
+	if max(n[0], n[1], n[2]) > maxExact || min(n[0], n[1], n[2]) < 0 {
+		return l, errAnswer
+	}
 	long := p.rule.Long()
 	if counter := p.rule.Kind() == rule.SlidingCounter; err != nil || triple != (long || counter) {
 		return l, errAnswer

@@ -1,0 +1,362 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/breaker"
+	"github.com/politehttp/polite/limiter"
+	"github.com/politehttp/polite/redisstore/internal/redistest"
+)
+
+func under(policy limiter.FailurePolicy, l *limiter.Limit) *limiter.Limit {
+	l.OnFailure = policy
+	return l
+}
+
+func window(name string, quota int64) *limiter.Limit {
+	return made(limiter.FixedWindow(name, quota, time.Hour, limiter.ToFirst))
+}
+
+// flaky is a Redis that can be there or not.
+type flaky struct {
+	Client
+	down  atomic.Bool
+	calls atomic.Int64
+}
+
+func (f *flaky) Eval(ctx context.Context, s *Script, keys, args []string) ([]string, error) {
+	f.calls.Add(1)
+	if f.down.Load() {
+		return nil, errDown
+	}
+	return f.Client.Eval(ctx, s, keys, args)
+}
+
+func flakyStore(t testing.TB) (*Store, *flaky) {
+	s := storeAt(t, redistest.Mini(t).Addr())
+	f := &flaky{Client: s.Client}
+	s.Client = f
+	return s, f
+}
+
+func TestPolicies(t *testing.T) {
+	var told atomic.Int64
+	s := &Store{Client: failing{}, OnDegraded: func(err error) { told.Add(1); assert.Error(t, err) }}
+	open, closed := window("open", 5), under(limiter.Closed, window("closed", 5))
+
+	d, err := s.Take(t.Context(), open.Charge("k", 1))
+	require.NoError(t, err)
+	assert.True(t, d.Allowed)
+	assert.Equal(t, open, d.By)
+	assert.ErrorIs(t, d.Degraded, errDown)
+
+	d, err = s.Take(t.Context(), closed.Charge("k", 1))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed)
+	assert.Equal(t, time.Second, d.RetryAfter)
+	assert.ErrorIs(t, d.Degraded, errDown)
+	assert.EqualValues(t, 2, told.Load())
+
+	d, err = s.Take(t.Context(), open.Charge("k", 1), closed.Charge("k", 1), open.Charge("k", 1))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed)
+	assert.Equal(t, closed, d.By)
+	require.Len(t, d.Each, 3)
+	for i, e := range d.Each {
+		assert.Equal(t, i != 1, e.Allowed)
+		assert.ErrorIs(t, e.Degraded, errDown)
+	}
+
+	// What can never be admitted is refused by no policy.
+	d, err = s.Take(t.Context(), open.Charge("k", 6))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed)
+	assert.True(t, d.Never)
+	assert.NoError(t, d.Degraded)
+
+	for range 10 {
+		d, _ = s.Take(t.Context(), closed.Charge("k", 1))
+	}
+	var circuit *breaker.OpenError
+	require.ErrorAs(t, d.Degraded, &circuit)
+	assert.Equal(t, time.Second, d.RetryAfter)
+	assert.Error(t, s.Refund(t.Context(), open.Charge("k", 1)))
+}
+
+// A Guard answers 503 for Closed.
+func TestGuardClosed(t *testing.T) {
+	guard := &limiter.Guard{
+		Store: &Store{Client: failing{}},
+		Rules: []limiter.Rule{{Key: func(*http.Request) string { return "k" }, Limits: []*limiter.Limit{under(limiter.Closed, window("logins", 5))}}},
+	}
+	w := httptest.NewRecorder()
+	guard.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+	assert.Empty(t, w.Header().Get("RateLimit"))
+}
+
+// Processes that lose Redis admit their share of what was left, and all of them
+// no more than the limit, dataspoke#112.
+func TestLocal(t *testing.T) {
+	const processes = 4
+	first, f := flakyStore(t)
+	l := under(limiter.Local, window("l", 100))
+	stores := []*Store{first}
+	for range processes - 1 {
+		stores = append(stores, &Store{Client: f})
+	}
+	for _, s := range stores {
+		s.Processes, s.Timeout = processes, 5*time.Second
+	}
+	for i, s := range stores {
+		d, err := s.Take(t.Context(), l.Charge("k", 10))
+		require.NoError(t, err)
+		require.NoError(t, d.Degraded)
+		require.EqualValues(t, 90-10*i, d.Remaining)
+	}
+	f.down.Store(true)
+	admitted := int64(0)
+	for i, s := range stores {
+		var share int64
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for range 20 {
+					d, err := s.Take(t.Context(), l.Charge("k", 1))
+					if !assert.NoError(t, err) || !assert.Error(t, d.Degraded) || d.Allowed != (d.RetryAfter == 0) {
+						return
+					}
+					if d.Allowed {
+						atomic.AddInt64(&share, 1)
+					}
+				}
+			})
+		}
+		group.Wait()
+		assert.EqualValues(t, (90-10*i)/processes, share, "of what process %d last saw", i)
+		admitted += share
+	}
+	assert.LessOrEqual(t, admitted, int64(100))
+
+	// A key never seen starts with a full share; a stack is all or none there too.
+	s, other := stores[0], under(limiter.Local, window("other", 8))
+	d, err := s.Take(t.Context(), l.Charge("new", 20), other.Charge("new", 2))
+	require.NoError(t, err)
+	assert.True(t, d.Allowed)
+	assert.EqualValues(t, 5, d.Each[0].Remaining)
+	assert.EqualValues(t, 100, d.Each[0].Quota)
+	assert.Equal(t, l, d.Each[0].By)
+	d, err = s.Take(t.Context(), l.Charge("new", 1), other.Charge("new", 1))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed)
+	assert.Equal(t, other, d.By)
+	assert.Error(t, s.Refund(t.Context(), other.Charge("new", 1)))
+	d, err = s.Take(t.Context(), l.Charge("new", 5), other.Charge("new", 1))
+	require.NoError(t, err)
+	assert.True(t, d.Allowed, "the refusal was not charged, the refund was made: %+v", d)
+	// More than the share, and not more than the quota: not never.
+	d, err = s.Take(t.Context(), l.Charge("third", 26))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed || d.Never)
+	// Less than one unit: refused.
+	d, err = s.Take(t.Context(), under(limiter.Local, window("three", 3)).Charge("k", 1))
+	require.NoError(t, err)
+	assert.False(t, d.Allowed)
+	assert.Equal(t, time.Second, d.RetryAfter)
+
+	// What was admitted meanwhile is forgotten by Redis, and not by this process.
+	f.down.Store(false)
+	require.Eventually(t, func() bool {
+		d, err := s.Take(t.Context(), l.Charge("k", 0))
+		return err == nil && d.Degraded == nil && d.Remaining == 60
+	}, 5*time.Second, 10*time.Millisecond)
+	f.down.Store(true)
+	d, err = s.Take(t.Context(), l.Charge("k", 1))
+	require.NoError(t, err)
+	require.Error(t, d.Degraded)
+	assert.False(t, d.Allowed, "a new share with each outage")
+}
+
+// Under every rule the last known level carries over to the share.
+func TestLocalOfEachRule(t *testing.T) {
+	for name, l := range oneOfEach() {
+		s, f := flakyStore(t)
+		s.Processes = 2
+		l.OnFailure = limiter.Local
+		d, err := s.Take(t.Context(), l.Charge("k", 6))
+		require.NoError(t, err)
+		require.NoError(t, d.Degraded, name)
+		require.True(t, d.Allowed)
+		f.down.Store(true)
+		for i := range 3 {
+			d, err = s.Take(t.Context(), l.Charge("k", 1))
+			require.NoError(t, err)
+			require.Error(t, d.Degraded)
+			require.Equal(t, i < 2, d.Allowed, "%s: %+v", name, d)
+		}
+	}
+}
+
+// A caller who leaves is told so, and not what a policy says.
+func TestCallerLeaves(t *testing.T) {
+	hanging := slow{}
+	s := &Store{Client: hanging, Timeout: 10 * time.Second}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	_, err := s.Take(ctx, window("l", 1).Charge("k", 1))
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+type slow struct{}
+
+func (slow) Eval(ctx context.Context, _ *Script, _, _ []string) ([]string, error) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(100 * time.Millisecond):
+	}
+	return nil, errDown
+}
+
+// Whatever answers in place of Redis, it is a failure and no panic.
+func TestStrangeAnswers(t *testing.T) {
+	for _, reply := range [][]string{
+		nil, {}, {""}, {"x"}, {"1"}, {"0"}, {"j"}, {"j0"}, {"j9"}, {"jx"}, {"o"}, {"o1"}, {"ox,y"}, {"o1,1"}, {"1x,y;"}, {"11,1;z"}, {"11,1;1"},
+		{"11,1;1,x"}, {"11,1;-1,-1"}, {"11,1;1,9007199254740993"}, {"11,1;-1,1,1"}, {"11,1;99999999999999999999,1"}, {"r"}, {"OK"}, {"11,1;", "x"}, {"\x00"},
+	} {
+		s := &Store{Client: says(reply), NearKeys: -1}
+		for name, l := range oneOfEach() {
+			d, err := s.Take(t.Context(), under(limiter.Closed, l).Charge("k", 1))
+			require.NoError(t, err)
+			assert.False(t, d.Allowed, "%q %s: %+v", reply, name, d)
+			_ = s.Refund(t.Context(), l.Charge("k", 1))
+		}
+	}
+}
+
+type says []string
+
+func (s says) Eval(context.Context, *Script, []string, []string) ([]string, error) { return s, nil }
+
+// While the circuit is open a decision costs no timeout, but microseconds.
+func BenchmarkDegraded(b *testing.B) {
+	s := &Store{Client: failing{}}
+	l := under(limiter.Local, window("l", 1<<40))
+	for b.Loop() {
+		if d, err := s.Take(b.Context(), l.Charge("k", 1)); err != nil || !d.Allowed {
+			b.Fatal(fmt.Sprint(d, err))
+		}
+	}
+}
+
+func TestNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &refuser{t: t}
+		s := &Store{Client: f}
+		l := made(limiter.TokenBucket("l", limiter.Per(1, time.Second), 2))
+		d, err := s.Take(t.Context(), l.Charge("k", 1))
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		require.Equal(t, time.Second, d.RetryAfter)
+		for elapsed := time.Duration(0); elapsed < time.Second; elapsed += 100 * time.Millisecond {
+			d, err = s.Take(t.Context(), l.Charge("k", 1))
+			require.NoError(t, err)
+			require.False(t, d.Allowed)
+			require.Equal(t, time.Second-elapsed, d.RetryAfter)
+			require.Equal(t, l, d.By)
+			d, err = s.Take(t.Context(), l.Charge("k", 2))
+			require.NoError(t, err)
+			require.Equal(t, 2*time.Second-elapsed, d.RetryAfter, "of another cost")
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.EqualValues(t, 1, f.calls.Load())
+		_, _ = s.Take(t.Context(), l.Charge("k", 1))
+		require.EqualValues(t, 2, f.calls.Load(), "its time has come")
+		_, _ = s.Take(t.Context(), l.Charge("other", 1))
+		require.EqualValues(t, 3, f.calls.Load())
+		_, _ = s.Take(t.Context(), window("l", 2).Charge("k", 1))
+		require.EqualValues(t, 4, f.calls.Load(), "a limit with other numbers")
+		_, _ = s.Take(t.Context(), l.Charge("k", 1), window("w", 2).Charge("k", 1))
+		require.EqualValues(t, 5, f.calls.Load(), "nothing is known of one of them")
+		_ = s.Refund(t.Context(), l.Charge("other", 1))
+		_, _ = s.Take(t.Context(), l.Charge("other", 1))
+		require.EqualValues(t, 7, f.calls.Load(), "there was a refund")
+
+		off := &Store{Client: f, NearKeys: -1}
+		for i := range 3 {
+			_, _ = off.Take(t.Context(), l.Charge("k", 1))
+			require.EqualValues(t, 8+i, f.calls.Load())
+		}
+	})
+}
+
+// refuser refuses every charge to a token bucket for a second.
+type refuser struct {
+	t     *testing.T
+	calls atomic.Int64
+}
+
+func (r *refuser) Eval(_ context.Context, s *Script, keys, args []string) ([]string, error) {
+	r.calls.Add(1)
+	if s == refundScript {
+		return []string{"r"}, nil
+	}
+	now := time.Now().UnixMicro()
+	text := fmt.Sprintf("0%d,%d", now/1e6, now%1e6)
+	for range keys {
+		text += fmt.Sprintf(";%d,0", now+2_000_000)
+	}
+	return []string{text}, nil
+}
+
+// A stack all of which is known is refused here too, and says the same.
+func TestNearStack(t *testing.T) {
+	s, f := flakyStore(t)
+	s.NearKeys = 0
+	a, b := window("a", 1), window("b", 5)
+	_, err := s.Take(t.Context(), a.Charge("k", 1))
+	require.NoError(t, err)
+	first, err := s.Take(t.Context(), a.Charge("k", 1), b.Charge("k", 2))
+	require.NoError(t, err)
+	require.False(t, first.Allowed)
+	calls := f.calls.Load()
+	d, err := s.Take(t.Context(), a.Charge("k", 1), b.Charge("k", 2))
+	require.NoError(t, err)
+	require.Equal(t, calls, f.calls.Load())
+	require.False(t, d.Allowed)
+	require.Equal(t, a, d.By)
+	require.Len(t, d.Each, 2)
+	require.True(t, d.Each[1].Allowed)
+	require.EqualValues(t, 5, d.Each[1].Remaining)
+	require.InDelta(t, first.RetryAfter, d.RetryAfter, float64(10*time.Second))
+}
+
+func TestShelfIsBounded(t *testing.T) {
+	var s shelf
+	now := time.Now()
+	for i := range 10_000 {
+		s.keep(fmt.Sprint(i), &known{spec: "x", at: now, until: now.Add(time.Duration(i%2) * time.Hour)}, 100)
+		require.LessOrEqual(t, s.count.Load(), int64(100+len(s.parts)))
+	}
+	live := 0
+	for i := range 10_000 {
+		if k := s.find(fmt.Sprint(i), "x"); k != nil {
+			live++
+			require.Nil(t, s.find(fmt.Sprint(i), "y"))
+			s.drop(fmt.Sprint(i))
+		}
+	}
+	require.Greater(t, live, 50)
+	require.Zero(t, s.count.Load())
+}
