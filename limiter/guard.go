@@ -32,7 +32,9 @@ import (
 // below a second is left out. t is, of a fixed window, until it ends, and else
 // until one more unit is there. Of a sliding window only a [Memory] knows that:
 // with another Store t is left out while units are left, and then is until all
-// are there. Several Guards, one in another, each add their items.
+// are there. Several Guards, one in another, each add their items; what the
+// inner one refuses stays charged by the outer, and its Retry-After knows nothing
+// of the outer's limits, so where it can be, one Guard has all the rules.
 //
 // A request that is refused is answered
 //
@@ -89,8 +91,10 @@ type Guard struct {
 	MaxDelay time.Duration
 
 	// MaxHeld is how many requests may be held at once; more are refused and not
-	// charged. Each takes the memory of a request and its goroutine. Zero: 1,000.
-	// Negative: any number.
+	// charged. Each takes the memory of a request and its goroutine. That a client
+	// has left is noticed at once only if its request has no body: net/http looks
+	// when a body is read, and the Guard reads none. Zero: 1,000. Negative: any
+	// number.
 	MaxHeld int
 
 	// Degrade is called in place of the answer 429, to give a cached or a reduced

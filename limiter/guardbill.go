@@ -69,7 +69,7 @@ func (b *bill) collect(g *guard, r *http.Request) bool {
 		limits := ru.Limits
 		if ru.Tier != nil {
 			limits = ru.Tier(r)
-			if !hasLimit(limits) {
+			if !areLimits(limits) {
 				if ru.DryRun {
 					continue
 				}
@@ -91,13 +91,17 @@ func (b *bill) collect(g *guard, r *http.Request) bool {
 	return true
 }
 
-func hasLimit(limits []*Limit) bool {
+// areLimits reports whether there is a limit among what Tier returned, and
+// nothing that is none, such as what a constructor returns with an error.
+func areLimits(limits []*Limit) bool {
+	some := false
 	for _, l := range limits {
-		if l != nil {
-			return true
+		if l != nil && l.rule == nil {
+			return false
 		}
+		some = some || l != nil
 	}
-	return false
+	return some
 }
 
 // nobody begins the keys of requests without an identity.
@@ -199,7 +203,7 @@ func (b *bill) ask(g *guard) {
 		return
 	}
 	for i := range b.each {
-		if d := &b.each[i]; slides(b.charges[i].Limit) {
+		if d := &b.each[i]; d.Allowed && slides(b.charges[i].Limit) {
 			d.RetryAfter = g.memory.untilMore(&b.charges[i])
 		}
 	}

@@ -48,11 +48,10 @@ func newMatcher(pattern string) (matcher, error) {
 	if err := tryPattern(http.NewServeMux(), pattern); err != nil {
 		return matcher{}, err
 	}
-	method, rest, found := strings.Cut(pattern, " ")
-	if !found {
-		method, rest = "", pattern
+	method, rest := "", pattern
+	if space := strings.IndexAny(pattern, " \t"); space >= 0 {
+		method, rest = pattern[:space], strings.TrimLeft(pattern[space:], " \t")
 	}
-	rest = strings.TrimLeft(rest, " \t")
 	slash := strings.IndexByte(rest, '/')
 	host, p := rest[:slash], rest[slash:]
 	switch {

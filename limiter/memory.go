@@ -32,7 +32,7 @@ type Memory struct {
 	MaxKeys int
 	// MaxHistory bounds what keys of SlidingLog and SlidingBuckets have to
 	// remember: it is the most that their quotas, and their cells and one, may sum up
-	// to. An entry takes 16 to 64 bytes. At the bound new keys share overflow
+	// to. An entry takes 16 to 64 bytes, and each key some 130 beside them. At the bound new keys share overflow
 	// entries, which may have an eighth as much. Zero: 1<<22. Negative:
 	// unbounded.
 	MaxHistory int
@@ -95,10 +95,10 @@ func (m *Memory) TakeInto(_ context.Context, each []Decision, charges ...Charge)
 	return d, err
 }
 
-// Refund gives back what was charged, but never more than is in use; to a key
-// without an entry of its own in the overflow entry that it shares, if there is
-// one. It does not look at ctx either, and fails only if a charge has no limit
-// or a negative cost, and then gives nothing back.
+// Refund gives back what was charged, but never more than is in use. A key
+// without an entry of its own is given nothing: what it shares with others may
+// be theirs. It does not look at ctx either, and fails only if a charge has no
+// limit or a negative cost, and then gives nothing back.
 func (m *Memory) Refund(_ context.Context, charges ...Charge) error {
 	for i := range charges {
 		if err := check(charges, i); err != nil {

@@ -145,16 +145,18 @@ func TestRoomComesBack(t *testing.T) {
 	}
 }
 
-// TestOverflowIsRefunded where it was charged.
-func TestOverflowIsRefunded(t *testing.T) {
+// TestOverflowIsNotRefunded: what a key shares with others may be theirs.
+func TestOverflowIsNotRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := Memory{MaxKeys: 1}
 		l := must(TokenBucket("bucket", Per(1, time.Hour), 3))
 		take(t, &m, l, "own", 1)
 		require.True(t, take(t, &m, l, "a", 3).Allowed)
 		require.NoError(t, m.Refund(t.Context(), l.Charge("a", 2)))
-		require.EqualValues(t, 2, take(t, &m, l, "b", 0).Remaining)
+		require.EqualValues(t, 0, take(t, &m, l, "b", 0).Remaining)
 		require.EqualValues(t, 2, take(t, &m, l, "own", 0).Remaining)
+		require.NoError(t, m.Refund(t.Context(), l.Charge("own", 5)))
+		require.EqualValues(t, 3, take(t, &m, l, "own", 0).Remaining)
 	})
 }
 

@@ -80,7 +80,12 @@ func (c *core) due(steady int64) bool {
 }
 
 func (c *core) overdue(steady int64) bool {
-	if visited := c.visited.Load(); steady < visited-int64(time.Second) && c.visited.CompareAndSwap(visited, steady) {
+	visited := c.visited.Load()
+	if steady >= visited-int64(time.Second) {
+		return true
+	}
+	// Who was kept from running since reading the clock is merely late: look again.
+	if steady = c.clock.steady(); steady < visited-int64(time.Second) && c.visited.CompareAndSwap(visited, steady) {
 		c.clock.compare.Store(steady)
 		c.forget()
 	}
@@ -164,15 +169,10 @@ const longOverhead = 96
 
 // refund gives back what one charge took, where it would be charged now.
 func (c *core) refund(charge *Charge) {
-	steady := c.clock.steady()
 	var s seat
-	s.take(c, charge, steady)
-	s.shard.mu.Lock()
+	steady := s.enter(c, charge)
 	defer s.shard.mu.Unlock()
-	if !s.find() && !s.carry(c, charge.Key, c.times(steady)) {
-		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
-	}
-	if !s.find() {
+	if !s.find() && !(s.carry(c, charge.Key, c.times(steady)) && s.find()) {
 		return
 	}
 	r := s.limit.rule

@@ -7,8 +7,7 @@ import "time"
 func (m *Memory) untilMore(charge *Charge) time.Duration {
 	c := m.start()
 	var s seat
-	s.take(c, charge, c.clock.steady())
-	s.shard.mu.Lock()
+	s.enter(c, charge)
 	defer s.shard.mu.Unlock()
 	if !s.find() {
 		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
@@ -30,8 +29,7 @@ func (m *Memory) untilMore(charge *Charge) time.Duration {
 func (m *Memory) delay(charge *Charge) time.Duration {
 	c := m.start()
 	var s seat
-	s.take(c, charge, c.clock.steady())
-	s.shard.mu.Lock()
+	s.enter(c, charge)
 	defer s.shard.mu.Unlock()
 	if !s.find() {
 		own := s.id

@@ -25,19 +25,35 @@ type seat struct {
 }
 
 // take seats a charge.
-func (s *seat) take(c *core, charge *Charge, steady int64) {
+func (s *seat) take(c *core, charge *Charge) {
 	id := c.hash.of(charge.Limit, charge.Key)
 	n := c.shardOf(id)
 	s.limit = charge.Limit
 	s.shard = &c.shards[n]
 	s.id = id
-	s.at = steady
 	s.cost = charge.Cost
 	s.number = int32(n)
 	s.room, s.packed = false, false
-	if id.clock() == wallClock {
+}
+
+// time says when it is made. The shard is locked.
+func (s *seat) time(c *core, charge *Charge, steady int64) {
+	s.shard.seen = steady
+	s.at = steady
+	if s.id.clock() == wallClock {
 		s.at = c.wall(charge, steady)
 	}
+}
+
+// enter locks the shard of a charge that is no part of a stack, and seats it at
+// an instant.
+func (s *seat) enter(c *core, charge *Charge) (steady int64) {
+	s.take(c, charge)
+	steady = c.clock.steady()
+	s.shard.mu.Lock()
+	steady = s.shard.now(steady)
+	s.time(c, charge, steady)
+	return steady
 }
 
 // find looks for the entry. It reports false if there is none.

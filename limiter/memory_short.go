@@ -43,6 +43,7 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 	for _, o := range order[:len(charges)] {
 		if n := int(o >> 2); n != last {
 			c.shards[n].mu.Lock()
+			steady = c.shards[n].now(steady)
 			last = n
 		}
 	}
@@ -52,6 +53,7 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 	for _, o := range order[:len(charges)] {
 		i := o & 3
 		s := &c.shards[o>>2]
+		s.seen = steady
 		slot := s.find(ids[i])
 		if slot == noSlot {
 			ok = false

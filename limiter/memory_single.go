@@ -18,12 +18,13 @@ func (m *Memory) single(charges []Charge, d *Decision) error {
 	id := c.hash.of(l, charge.Key)
 	steady := c.clock.steady()
 	due := c.due(steady)
+	s := &c.shards[c.shardOf(id)]
+	s.mu.Lock()
+	steady = s.now(steady)
 	at := steady
 	if id.clock() == wallClock {
 		at = c.wall(charge, steady)
 	}
-	s := &c.shards[c.shardOf(id)]
-	s.mu.Lock()
 	var v rule.Verdict
 	if i := s.find(id); i != noSlot {
 		state := &s.slots[i].state

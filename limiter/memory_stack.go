@@ -63,10 +63,13 @@ func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 	due := st.core.due(steady)
 	st.head = none
 	for i := range st.seats {
-		st.seats[i].take(st.core, &charges[i], steady)
+		st.seats[i].take(st.core, &charges[i])
 		st.list(int32(i))
 	}
-	st.lock()
+	steady = st.lock(steady)
+	for i := range st.seats {
+		st.seats[i].time(st.core, &charges[i], steady)
+	}
 	st.sit(charges, st.core.times(steady))
 	allowed = true
 	for i := st.head; i != none; i = st.seats[i].next {
@@ -88,14 +91,17 @@ func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 	return allowed
 }
 
-// lock locks all shards.
-func (st *stack) lock() {
+// lock locks all shards, and returns the instant of the decision: no shard has
+// seen a later one.
+func (st *stack) lock(steady int64) int64 {
 	for i, last := st.head, int32(none); i != none; i = st.seats[i].next {
 		if s := &st.seats[i]; s.number != last {
 			s.shard.mu.Lock()
+			steady = s.shard.now(steady)
 			last = s.number
 		}
 	}
+	return steady
 }
 
 // unlock pays for the decision, and returns what the caller is to spend
@@ -142,6 +148,9 @@ func (st *stack) list(i int32) bool {
 	for at != none && st.seats[at].number <= s.number {
 		if f := &st.seats[at]; f.id == s.id {
 			f.cost = sum(f.cost, s.cost)
+			if s.limit.rule.Quota() < f.limit.rule.Quota() {
+				f.limit = s.limit // one replaces the other: what the tighter admits both do
+			}
 			s.first = at
 			return true
 		}

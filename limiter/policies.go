@@ -23,6 +23,7 @@ func (g *Guard) Policies() http.Handler {
 	if err != nil { // cannot be: strings and numbers
 		panic(err)
 	}
+	asJSON = append(asJSON, '\n')
 	page := told.page(g.URL)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -31,7 +32,7 @@ func (g *Guard) Policies() http.Handler {
 			http.Error(w, "the limits can be read, not changed", http.StatusMethodNotAllowed)
 			return
 		}
-		body := append(asJSON, '\n')
+		body := asJSON
 		h.Set("Vary", "Accept")
 		h.Set("Cache-Control", "max-age=300")
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -44,6 +44,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decis
 	}
 	h := w.Header()
 	if d.Degraded == nil {
+		b.ask(g)
 		state, policy := b.fields(g, retryAfter, 0)
 		values := [...]string{state, policy}
 		addField(h, fieldState, values[0:1:1])
@@ -71,7 +72,11 @@ func (g *guard) answerNoPlan(w http.ResponseWriter, r *http.Request) {
 
 // setRefusal sets what every refusal has, whatever was set before.
 func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
-	if len(h) > 2 { // more than we have set
+	ours := 0
+	if h[fieldState] != nil {
+		ours = 2 // and RateLimit-Policy
+	}
+	if len(h) > ours {
 		for _, name := range misleading {
 			delete(h, name)
 		}

@@ -13,16 +13,16 @@ import (
 // lies in one cache line with the lock, and no two shards share any.
 type shard struct {
 	mu     sync.Mutex
-	table         // the keys whose memory is two words
-	credit int64  // entries that this shard's decisions have paid for looking at
-	last   times  // no entry is in use from then on,
-	first  times  // and none is spent before
-	longs  longs  // the keys with a history
-	spare  int64  // overflow entries among all
-	shared int64  // charges that were sent to one of those
-	swept  int64  // steady instant of the last sweep
-	came   int64  // entries that have come since
-	_      [1]int // to 128 bytes
+	table        // the keys whose memory is two words
+	credit int64 // entries that this shard's decisions have paid for looking at
+	last   times // no entry is in use from then on,
+	first  times // and none is spent before
+	longs  longs // the keys with a history
+	spare  int64 // overflow entries among all
+	shared int64 // charges that were sent to one of those
+	swept  int64 // steady instant of the last sweep
+	came   int64 // entries that have come since
+	seen   int64 // latest steady instant of a decision
 }
 
 // payment is how many entries a decision pays for: what sweeps look at in the
@@ -34,6 +34,15 @@ func (s *shard) empty() {
 	s.longs, s.spare = nil, 0
 	s.first = times{math.MaxInt64, math.MaxInt64}
 	s.last = times{}
+	s.seen = 0
+}
+
+// now is the steady instant of a decision, for a goroutine that read the clock
+// before it came by the lock. Others may have been faster: to the rules the
+// clock must not seem to have stepped back.
+func (s *shard) now(steady int64) int64 {
+	s.seen = max(s.seen, steady)
+	return s.seen
 }
 
 // note keeps first and last true when an entry is written that will be spent at
