@@ -214,7 +214,9 @@ func tale(t *testing.T, s *Store, seed uint64, steps int) {
 	key := fmt.Sprint("key", rng.IntN(100))
 	latest := int64(0)
 	for step := range steps {
-		latest = max(latest, *now)
+		if latest = max(latest, *now); latest > 3_000_000_000_000_000 {
+			return // beyond 2065: far spans have made it late
+		}
 		m := models[rng.IntN(len(models))]
 		span := spanOf(m.limit)
 		switch rng.IntN(10) {

@@ -232,8 +232,32 @@ func (slow) Eval(ctx context.Context, _ *Script, _, _ []string) ([]string, error
 // Whatever answers in place of Redis, it is a failure and no panic.
 func TestStrangeAnswers(t *testing.T) {
 	for _, reply := range [][]string{
-		nil, {}, {""}, {"x"}, {"1"}, {"0"}, {"j"}, {"j0"}, {"j9"}, {"jx"}, {"o"}, {"o1"}, {"ox,y"}, {"o1,1"}, {"1x,y;"}, {"11,1;z"}, {"11,1;1"},
-		{"11,1;1,x"}, {"11,1;-1,-1"}, {"11,1;1,9007199254740993"}, {"11,1;-1,1,1"}, {"11,1;99999999999999999999,1"}, {"r"}, {"OK"}, {"11,1;", "x"}, {"\x00"},
+		nil,
+		{},
+		{""},
+		{"x"},
+		{"1"},
+		{"0"},
+		{"j"},
+		{"j0"},
+		{"j9"},
+		{"jx"},
+		{"o"},
+		{"o1"},
+		{"ox,y"},
+		{"o1,1"},
+		{"1x,y;"},
+		{"11,1;z"},
+		{"11,1;1"},
+		{"11,1;1,x"},
+		{"11,1;-1,-1"},
+		{"11,1;1,9007199254740993"},
+		{"11,1;-1,1,1"},
+		{"11,1;99999999999999999999,1"},
+		{"r"},
+		{"OK"},
+		{"11,1;", "x"},
+		{"\x00"},
 	} {
 		s := &Store{Client: says(reply), NearKeys: -1}
 		for name, l := range oneOfEach() {
