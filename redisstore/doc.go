@@ -65,6 +65,26 @@
 // holds something else than a value of this version, a [JunkError], is left as it
 // is and answered likewise, and is no reason to leave Redis alone.
 //
+// # In a Redis Cluster
+//
+// A script can only use keys of one server. So all limits of a Prefix are on one,
+// unless [Store.Tag] spreads them: with the tenant as the tag of the limits of
+// users and of tenants, these are together, and tenants are apart. Charges of one
+// decision with several tags are an error. Paces and quotas are spread by their
+// keys in any case.
+//
+// A limit that everybody shares has no place beside each tenant. Set its Global:
+// then it is charged in a second round trip after the others, and if it refuses
+// these are given back in a third. In between they may refuse somebody else. If
+// the second step fails the limit's OnFailure answers; if giving back fails, units
+// stay charged until they expire. A decision has the time of one whatever it
+// takes. A Global limit that is known here to refuse is refused first, and charges
+// nothing. All Global limits are on one server; alone they take one trip. Without
+// a cluster nothing has to be Global.
+//
+// The client library follows slots that move. While one does, a script some of
+// whose keys have moved runs nowhere, and OnFailure answers.
+//
 // # Refusals are remembered
 //
 // A key that Redis refused is refused here, without being asked about, until it
