@@ -28,8 +28,7 @@
 //	windows                         whole microseconds
 //	SlidingBuckets                  cells of whole microseconds, at most 1,000
 //	SlidingLog                      quota at most 1,000
-//	buckets                         burst × period / gcd(1000·count, period) at most 2^53,
-//	                                that is 104,249 units of one a day; 71 years to fill
+//	buckets                         burst × period in microseconds at most 2^53; 71 years to fill
 //
 // # What stands in Redis
 //
@@ -41,11 +40,12 @@
 // value changes hands with each process that asks, and what is in use is kept
 // each time, rounded up to a unit between rules that differ.
 //
-// Redis is to keep what it has: give it maxmemory-policy noeviction or
-// volatile-ttl, as allkeys-lru makes limits new while they are in use. What a
-// primary had not passed on when it failed is forgotten with it, so for some
-// milliseconds more may be admitted. If the clock of its successor is behind,
-// nobody waits longer for it than for one full refill.
+// Redis 5 or later, or Valkey, will do. It is to keep what it has: give it
+// maxmemory-policy noeviction or volatile-ttl, as allkeys-lru makes limits new
+// while they are in use. What a primary had not passed on when it failed is
+// forgotten with it, so for some milliseconds more may be admitted. If the clock
+// of its successor is behind, nobody waits longer for it than for one full
+// refill.
 //
 // # When Redis is not there
 //

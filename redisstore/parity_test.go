@@ -318,7 +318,7 @@ func tale(t *testing.T, s *Store, seed uint64, steps int) {
 func TestParity(t *testing.T) {
 	tales := uint64(100)
 	if os.Getenv("POLITE_LONG") == "1" {
-		tales = 5000
+		tales = 1000
 	}
 	redises(t, func(t *testing.T, addr string) {
 		s := storeAt(t, addr)

@@ -37,8 +37,8 @@ for i = 1, #KEYS do
   cost = cost + 0
 
   local value = redis.pcall('GET', KEYS[i])
-  if type(value) == 'table' then
-    return 'j' .. i
+  if type(value) == 'table' then -- an error
+    return find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
   end
   if value and cost > 0 then
     local rest

@@ -56,8 +56,8 @@ for i = 1, n do
 
   local rest, changed = '', false
   if value then
-    if type(value) == 'table' then -- an error: there is something else than a string
-      return 'j' .. i
+    if type(value) == 'table' then -- an error
+      return find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
     end
     if find(value, spec, 1, true) == 1 then
       rest = sub(value, #spec + 1)
