@@ -172,7 +172,8 @@ type Rule struct {
 	// no limit in it, nothing is known that would allow the request, and it is
 	// answered 403: a plan that was forgotten must not be one without limits.
 	// Exempt says that none apply. Hooks are not told, for there is no limit to
-	// tell. Who changes to another plan's limit starts anew under it.
+	// tell. Who changes to another plan's limit starts anew under it; and it must
+	// return the same limits each time, for one made anew has nothing in use.
 	Tier func(*http.Request) []*Limit
 
 	// Exempt reports whether the rule does not apply to a request; nil: to none.

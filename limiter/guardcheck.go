@@ -59,7 +59,7 @@ func compile(g *Guard) (*guard, error) {
 	if ready.maxHeld == 0 {
 		ready.maxHeld = defaultMaxHeld
 	}
-	if n := len(g.Partition); n > 0 && n < leastSecret {
+	if n := len(g.Partition); g.Partition != nil && n < leastSecret {
 		return nil, fmt.Errorf("limiter: Guard.Partition has %d bytes; a secret has at least %d, and nil is none", n, leastSecret)
 	}
 	if len(g.Rules) == 0 {

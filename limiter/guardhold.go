@@ -32,13 +32,19 @@ func (g *guard) enter(ctx context.Context, b *bill) (d Decision, why refusal) {
 		}
 	} else if delay := b.delay(g); delay > most {
 		why, stay = queueTooLong, delay-most
+		if g.maxDelay >= 0 && b.idleDelay() > g.maxDelay {
+			why = tooCostly // it would wait too long in an empty queue as well
+		}
 	} else {
 		return d, notRefused
 	}
 	g.held.Add(-1)
 	d = b.asking(g, ctx)
-	if !d.Allowed { // and not by the queue alone
+	switch {
+	case !d.Allowed: // and not by the queue alone
 		why = spent
+	case why == tooCostly:
+		d.Never = true
 	}
 	b.refuseQueue(&d, max(stay, d.RetryAfter))
 	return d, why
@@ -53,6 +59,17 @@ func (b *bill) delay(g *guard) (longest time.Duration) {
 	for i := range b.charges {
 		if b.charges[i].Limit.rule.Kind() == rule.LeakyQueue {
 			longest = max(longest, g.memory.delay(&b.charges[i]))
+		}
+	}
+	return longest
+}
+
+// idleDelay is how long the request would wait if nobody else did.
+func (b *bill) idleDelay() (longest time.Duration) {
+	for _, c := range b.charges {
+		if c.Limit.rule.Kind() == rule.LeakyQueue {
+			_, v := c.Limit.rule.Take(rule.State{}, 0, c.Cost)
+			longest = max(longest, time.Duration(v.Delay))
 		}
 	}
 	return longest

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -209,6 +210,23 @@ func TestHoldKeepsItsSpacing(t *testing.T) {
 		for i, at := range q.left[1:] {
 			assert.GreaterOrEqual(t, at-q.left[i], time.Second)
 		}
+	})
+}
+
+// What would wait too long in an empty queue is told never to come back.
+func TestHoldNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := made(LeakyQueue("queue", Per(1, 3*time.Second), 10))
+		h := (&Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{queue}, Cost: func(r *http.Request) int64 { return r.ContentLength }}}}).Handler(ok200)
+		post := func(size int) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size))))
+			return w
+		}
+		w := post(4)
+		assert.Equal(t, 429, w.Code)
+		assert.NotContains(t, w.Header(), "Retry-After")
+		assert.Equal(t, 200, post(3).Code)
 	})
 }
 

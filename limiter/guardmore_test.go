@@ -103,3 +103,20 @@ func TestStackOfReplaced(t *testing.T) {
 		}
 	})
 }
+
+// What could never name anybody is refused where it is written down.
+func TestKeysThatNameNobody(t *testing.T) {
+	for _, make := range []func(){
+		func() { FirstOf() },
+		func() { FirstOf(Global, nil) },
+		func() { ByHeader("") },
+		func() { ByHeader("host") },
+		func() { ByAPIKey("X Api Key") },
+		func() { ByAPIKey("Schlüssel") },
+	} {
+		assert.Panics(t, make)
+	}
+	assert.NotPanics(t, func() { FirstOf(ByHeader("x-user"), ByAPIKey("X_Api.Key~1")) })
+	empty := &Guard{Partition: []byte{}, Rules: []Rule{{Key: Global, Limits: []*Limit{window("w", 1)}}}}
+	assert.ErrorContains(t, empty.Check(), "limiter: Guard.Partition has 0 bytes")
+}

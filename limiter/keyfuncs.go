@@ -3,6 +3,7 @@ package limiter
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -70,9 +71,10 @@ func by(kind string, value func(*http.Request) string) func(*http.Request) strin
 // ByHeader keys by the value of a header, of its first line if there are
 // several, and by nobody without one. The key shows the value, so it must be no
 // secret (for these there is ByAPIKey), and the header should be one that a
-// proxy of yours sets, for a client writes what it likes.
+// proxy of yours sets, for a client writes what it likes. It panics if no
+// header can have the name.
 func ByHeader(name string) func(*http.Request) string {
-	name = http.CanonicalHeaderKey(name)
+	name = fieldName("ByHeader", name)
 	return func(r *http.Request) string {
 		v := first(r.Header, name)
 		if v == "" {
@@ -90,9 +92,10 @@ func ByHeader(name string) func(*http.Request) string {
 // choice.
 //
 // It does not know which secrets are genuine: see the note on keys at [Rule],
-// or key by the account to which the secret belongs, with ByUser.
+// or key by the account to which the secret belongs, with ByUser. It panics if
+// no header can have the name.
 func ByAPIKey(header string) func(*http.Request) string {
-	header = http.CanonicalHeaderKey(header)
+	header = fieldName("ByAPIKey", header)
 	return func(r *http.Request) string {
 		v := first(r.Header, header)
 		if header == "Authorization" {
@@ -124,8 +127,16 @@ func hashOf(s string) (sum [sha256.Size]byte) {
 }
 
 // FirstOf keys by the first of keys that is not empty: by user who is signed
-// in, and everyone else by address.
+// in, and everyone else by address. It panics if there are none, or one is nil.
 func FirstOf(keys ...func(*http.Request) string) func(*http.Request) string {
+	if len(keys) == 0 {
+		panic("limiter: FirstOf needs at least one key function")
+	}
+	for i, key := range keys {
+		if key == nil {
+			panic(fmt.Sprintf("limiter: FirstOf has nil for key function %d of %d", i+1, len(keys)))
+		}
+	}
 	return func(r *http.Request) string {
 		for _, key := range keys {
 			if k := key(r); k != "" {
@@ -134,6 +145,21 @@ func FirstOf(keys ...func(*http.Request) string) func(*http.Request) string {
 		}
 		return ""
 	}
+}
+
+// fieldName is the name of a header in canonical form. A rule by a header that
+// no request has would limit all callers by their connection.
+func fieldName(of, name string) string {
+	canonical := http.CanonicalHeaderKey(name)
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			panic(fmt.Sprintf("limiter: %s(%q): a header's name has letters, digits and !#$%%&'*+-.^_`|~ (RFC 9110 section 5.1)", of, name))
+		}
+	}
+	if name == "" || canonical == "Host" {
+		panic(fmt.Sprintf("limiter: %s(%q): no request has this header in Request.Header", of, name))
+	}
+	return canonical
 }
 
 // first is the first line of a header whose name is in canonical form.

@@ -194,7 +194,9 @@ func (l *Limit) Calendar() (Period, *time.Location) { return l.period, l.zone }
 // in use under old stay in use, as far as they fit. Use what it returns in place
 // of both. A Memory goes back 16 limits of other rates, windows or rules to find
 // what a key has in use, and any number of other quotas. Stores elsewhere know
-// limits by name, and need it not.
+// limits by name, and need it not. Requests under way that still hold old may
+// find it as new, and what keys in overflow have in use is not carried: change
+// numbers now and then, not all the time.
 func (l *Limit) Replacing(old *Limit) *Limit {
 	n := *l
 	switch {

@@ -28,8 +28,9 @@ const (
 )
 
 // misleading are fields about a representation that a refusal is not.
+// Content-Encoding is not among them: who has set it outside encodes the answer.
 var misleading = []string{
-	"Age", "Cdn-Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Disposition",
+	"Age", "Cdn-Cache-Control", "Content-Length", "Content-Range", "Content-Disposition",
 	"Etag", "Expires", "Last-Modified", "Pragma", "Surrogate-Control",
 }
 

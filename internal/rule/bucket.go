@@ -51,7 +51,7 @@ func NewBucket(kind Kind, count, period, quota int64) (*Rule, error) {
 	g := gcd(count, period)
 	n, p := count/g, period/g
 	if n > maxSpan || p > maxSpan {
-		return nil, fmt.Errorf("a rate of %d per %v cannot be exact: neither may exceed %d", count, time.Duration(period), int64(maxSpan))
+		return nil, fmt.Errorf("a rate of %d per %v cannot be exact: neither may exceed %d, or %v", count, time.Duration(period), int64(maxSpan), time.Duration(maxSpan))
 	}
 	if quota > maxSpan/p {
 		return nil, fmt.Errorf("%s %d at %d per %v cannot be exact: it may be %d at most", what, quota, count, time.Duration(period), maxSpan/p)
