@@ -12,11 +12,15 @@ import (
 	"github.com/politehttp/polite/breaker"
 )
 
-// maxInFlight is how many scripts may be under way at once, those that nobody
-// waits for any more included. It stays below the 1,024 places in the queue of a
-// rueidis connection: when that is full, a call waits for a place whatever its
-// context says.
-const maxInFlight = 1000
+// How many scripts may be under way at once, those that nobody waits for any more
+// included. What rueidis has under way stays below the 1,024 places in the queue
+// of its connection: when that is full, a call waits for a place whatever its
+// context says. A library with a pool gains nothing by more calls than it has
+// connections; they only wait there instead of here.
+const (
+	maxInFlight = 1000
+	maxPooled   = 250
+)
 
 // ErrTimeout says that Redis did not answer within the Timeout of the Store.
 // The script may have run.
@@ -36,9 +40,9 @@ func (s *Store) eval(ctx context.Context, script *Script, keys, args []string) (
 // ends in time, whatever the client library does, and none starts while the
 // store is known to be down.
 //
-// A call has a goroutine of its own. When the time is up the caller leaves, and
-// the goroutine stays until the client library lets it go. It keeps its place
-// until then, so that there are never more than maxInFlight.
+// A call is sent by another goroutine. When the time is up the caller leaves, and
+// the call stays until the client library lets it go. It keeps its place until
+// then, so that there are never too many.
 type circuit struct {
 	once       sync.Once
 	client     Client
@@ -48,6 +52,8 @@ type circuit struct {
 	breaker    *breaker.Breaker
 	places     chan struct{}
 	clock      alarms
+	batcher    batcher // nil: each call is sent by itself
+	line       line
 	free       sync.Pool // of *call; not shared, for channels belong to a synctest bubble
 }
 
@@ -60,9 +66,14 @@ func (c *circuit) prepare(client Client, timeout time.Duration) {
 	if cluster, ok := client.(interface{ Clustered() bool }); ok {
 		c.clustered = cluster.Clustered
 	}
+	c.batcher, _ = client.(batcher)
 	c.client, c.timeout, c.clock.after = client, timeout, timeout
 	c.breaker = newBreaker(timeout)
-	c.places = make(chan struct{}, maxInFlight)
+	places := maxInFlight
+	if c.batcher == nil {
+		places = maxPooled
+	}
+	c.places = make(chan struct{}, places)
 }
 
 // A call is one script under way.
@@ -70,6 +81,7 @@ type call struct {
 	done  chan struct{}
 	state atomic.Int32
 
+	start  time.Time
 	permit breaker.Permit
 	ctx    context.Context
 	script *Script
@@ -114,7 +126,7 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 		w = &call{done: make(chan struct{}, 1)}
 	}
 	w.permit, w.ctx, w.script, w.keys, w.args = permit, ctx, s, keys, args
-	go c.run(w)
+	c.start(w)
 	select {
 	case <-w.done:
 	case <-alarm:
@@ -163,10 +175,25 @@ func (c *circuit) place(ctx context.Context, alarm <-chan struct{}) error {
 	}
 }
 
+// start sends a call, by itself or with others.
+func (c *circuit) start(w *call) {
+	w.start = time.Now()
+	switch {
+	case c.batcher == nil || c.clustered != nil && c.clustered():
+		go c.run(w)
+	case c.line.join(w):
+		go c.sendBatches()
+	}
+}
+
 // run is the goroutine of a call.
 func (c *circuit) run(w *call) {
-	start := time.Now()
 	w.reply, w.err = c.send(w)
+	c.finish(w)
+}
+
+// finish gives back the place of a call, and hands its result to who waits.
+func (c *circuit) finish(w *call) {
 	<-c.places
 	if w.state.CompareAndSwap(running, ended) {
 		w.done <- struct{}{}
@@ -174,7 +201,9 @@ func (c *circuit) run(w *call) {
 	}
 	if w.state.Load() == left {
 		outcome := judge(w.err)
-		if c.timeout > 0 && time.Since(start) > c.timeout {
+		if w.err == errNotSent {
+			outcome = breaker.Neutral
+		} else if c.timeout > 0 && time.Since(w.start) > c.timeout {
 			outcome = breaker.Unreachable // an answer, but for nobody
 		}
 		w.permit.Done(outcome, 0, time.Time{})
@@ -208,3 +237,6 @@ func (c *circuit) give(w *call) {
 	w.permit, w.ctx, w.script, w.keys, w.args, w.reply, w.err = breaker.Permit{}, nil, nil, nil, nil, nil, nil
 	c.free.Put(w)
 }
+
+// errNotSent is the end of a call that had waited for too long to be sent.
+var errNotSent = errors.New("redisstore: not sent")

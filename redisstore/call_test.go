@@ -159,7 +159,7 @@ func TestEvalPlaces(t *testing.T) {
 		s.circuit.prepared(s).breaker = &breaker.Breaker{Failures: -1}
 		var busy, late atomic.Int64
 		var group sync.WaitGroup
-		for range maxInFlight + 10 {
+		for range maxPooled + 10 {
 			group.Go(func() {
 				switch err := s.evalAny(t.Context()); {
 				case errors.Is(err, ErrBusy):
@@ -170,8 +170,8 @@ func TestEvalPlaces(t *testing.T) {
 			})
 		}
 		group.Wait()
-		assert.EqualValues(t, maxInFlight, sent.Load())
-		assert.EqualValues(t, maxInFlight, late.Load())
+		assert.EqualValues(t, maxPooled, sent.Load())
+		assert.EqualValues(t, maxPooled, late.Load())
 		assert.EqualValues(t, 10, busy.Load())
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

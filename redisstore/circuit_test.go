@@ -106,7 +106,7 @@ func TestCircuitLearnsAfterCallersLeft(t *testing.T) {
 					require.ErrorIs(t, s.evalAny(ctx), context.DeadlineExceeded)
 					cancel()
 				}
-				time.Sleep(90 * time.Millisecond)
+				time.Sleep(80 * time.Millisecond) // before the circuit would let a probe by
 				synctest.Wait()
 				assert.True(t, isOpen(s.evalAny(t.Context())))
 			})
@@ -175,7 +175,7 @@ func TestCircuitProbeWithoutPlace(t *testing.T) {
 		defer close(release)
 		s := &Store{Client: hangs(release)}
 		var group sync.WaitGroup
-		for range maxInFlight {
+		for range maxPooled {
 			group.Go(func() { _ = s.evalAny(t.Context()) })
 		}
 		group.Wait()

@@ -42,9 +42,9 @@ var clients = map[string]func(t testing.TB, addr string) redisstore.Client{
 		return c
 	},
 	"goredis": func(t testing.TB, addr string) redisstore.Client {
-		// A pool that failed to dial as often as it has places tries only once a
-		// second; see goredis.
-		r := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, PoolSize: 200})
+		r := redis.NewClient(&redis.Options{ // see goredis.New for why
+			Addr: addr, ContextTimeoutEnabled: true, PoolSize: 200, DialTimeout: 500 * time.Millisecond, ReadTimeout: 500 * time.Millisecond,
+		})
 		t.Cleanup(func() { _ = r.Close() })
 		c, err := goredis.New(r)
 		require.NoError(t, err)

@@ -24,7 +24,6 @@ const (
 	dialTimeout  = 500 * time.Millisecond
 	silence      = 100 * time.Millisecond
 	heartbeat    = 200 * time.Millisecond
-	flushDelay   = 20 * time.Microsecond
 	oneConn      = -1 // of rueidis.ClientOption.PipelineMultiplex
 	maxRedirects = 3
 )
@@ -33,16 +32,16 @@ const (
 // decision connects, and it does not matter if Redis is there before.
 //
 // Only InitAddress is required. These fields have other defaults than rueidis
-// gives them, so that the deadline of a decision holds for ten thousand callers
-// when Redis hangs, and because one connection that is never idle is the fastest
-// way to a server with one thread:
+// gives them, so that what waits for a Redis that hangs is gone soon, and because
+// one connection is enough: calls of one moment are sent together.
 //
 //	Dialer.Timeout                      500 ms
 //	Dialer.KeepAlive                    200 ms
 //	ConnWriteTimeout                    100 ms
-//	MaxFlushDelay                       20 µs; negative: none
 //	PipelineMultiplex                   one connection to each server
 //	ClusterOption.MaxMovedRedirections  3
+//
+// With a Store.Timeout over 100 ms let ConnWriteTimeout be as long at least.
 //
 // DisableRetry and DisableCache are set whatever o says. An error names a field
 // by which a script could be sent twice or to a replica, or an address that is
@@ -57,10 +56,8 @@ func Rueidis(o rueidis.ClientOption) (Client, error) {
 	orDefault(&o.Dialer.Timeout, dialTimeout)
 	orDefault(&o.Dialer.KeepAlive, heartbeat)
 	orDefault(&o.ConnWriteTimeout, silence)
-	orDefault(&o.MaxFlushDelay, flushDelay)
 	orDefault(&o.PipelineMultiplex, oneConn)
 	orDefault(&o.ClusterOption.MaxMovedRedirections, maxRedirects)
-	o.MaxFlushDelay = max(o.MaxFlushDelay, 0)
 	return &rueidisClient{option: o}, nil
 }
 
@@ -132,10 +129,62 @@ func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string
 	if err != nil {
 		return nil, c.clean(err)
 	}
-	result := client.Do(ctx, client.B().Evalsha().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	result := client.Do(ctx, evalsha(client, s, keys, args))
 	if noScript(result.Error()) {
-		result = client.Do(ctx, client.B().Eval().Script(s.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+		result = client.Do(ctx, eval(client, s, keys, args))
 	}
+	return c.read(result)
+}
+
+// evalAll sends the calls in one piece, and what Redis does not know in another.
+func (c *rueidisClient) evalAll(batch []*call) {
+	ctx := context.Background()
+	if len(batch) == 1 {
+		w := batch[0]
+		w.reply, w.err = c.Eval(ctx, w.script, w.keys, w.args)
+		return
+	}
+	client, err := c.connected(ctx)
+	if err != nil {
+		for _, w := range batch {
+			w.err = c.clean(err)
+		}
+		return
+	}
+	var unknown []*call
+	commands := make(rueidis.Commands, len(batch))
+	for i, w := range batch {
+		commands[i] = evalsha(client, w.script, w.keys, w.args)
+	}
+	for i, result := range client.DoMulti(ctx, commands...) {
+		if noScript(result.Error()) {
+			unknown = append(unknown, batch[i])
+		} else {
+			batch[i].reply, batch[i].err = c.read(result)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	commands = commands[:0]
+	for _, w := range unknown {
+		commands = append(commands, eval(client, w.script, w.keys, w.args))
+	}
+	for i, result := range client.DoMulti(ctx, commands...) {
+		unknown[i].reply, unknown[i].err = c.read(result)
+	}
+}
+
+func evalsha(client rueidis.Client, s *Script, keys, args []string) rueidis.Completed {
+	return client.B().Evalsha().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+func eval(client rueidis.Client, s *Script, keys, args []string) rueidis.Completed {
+	return client.B().Eval().Script(s.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+// read returns the reply of a script.
+func (c *rueidisClient) read(result rueidis.RedisResult) ([]string, error) {
 	message, err := result.ToMessage()
 	switch {
 	case rueidis.IsRedisNil(err):

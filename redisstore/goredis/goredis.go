@@ -38,6 +38,13 @@ const maxRead = 500 * time.Millisecond
 // up: ContextTimeoutEnabled must be true, or ReadTimeout be at most 500 ms. What
 // a client of another type is set to cannot be seen, and is for its owner to
 // know. A *redis.Ring is refused.
+//
+// Two more settings say how soon all is well again after Redis was away:
+//
+//   - DialTimeout, by default 5 s, is how long go-redis goes on with a connection
+//     that nobody waits for any more. 500 ms is plenty.
+//   - When as many dials have failed as PoolSize says, go-redis tries once a
+//     second only. Let it be no less than the decisions of one moment.
 func New(c redis.UniversalClient) (redisstore.Client, error) {
 	out := &client{redis: c}
 	var obeys bool
