@@ -79,7 +79,7 @@ else
   zi, zr = p.zi, p.zr
 end
 for i = 1, #p.at do
-  if n > 0 and p.free[i] >= n and p.at[i] >= soonest and p.at[i] <= at then
+  if n > 0 and p.free[i] >= n and p.at[i] >= now and p.at[i] <= at then
     at, place = p.at[i], i
     break
   end

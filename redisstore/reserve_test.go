@@ -160,6 +160,40 @@ func TestReservePlacesAreBounded(t *testing.T) {
 		}
 		require.Equal(t, 32, places)
 		require.Equal(t, 10*time.Second, last)
+
+		// Those that have passed make room.
+		for round := range 3 {
+			for i := range all[:33] {
+				_, all[i] = reserve(t, s, p, 1, time.Hour)
+			}
+			for _, g := range all[:32] {
+				require.NoError(t, g.Cancel(t.Context()))
+			}
+			wait, _ := reserve(t, s, p, 1, time.Hour)
+			end, g := reserve(t, s, p, 1, time.Hour)
+			require.Equal(t, 100*ms, end-wait, "round %d", round)
+			require.NoError(t, g.Cancel(t.Context()))
+			*now += 4_000_000
+			reserve(t, s, p, 1, time.Hour)
+		}
+	})
+}
+
+// Evenly: a place is for one, whatever it was of.
+func TestReserveEvenPlace(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		now := clocked(s)
+		*now = 1_800_000_000_000_000
+		p := pacer.Pace{Rate: pacer.Per(10, time.Second), Shape: pacer.LeakyBucket}
+		reserve(t, s, p, 1, 0)
+		_, three := reserve(t, s, p, 3, time.Minute)
+		reserve(t, s, p, 1, time.Minute)
+		require.NoError(t, three.Cancel(t.Context()))
+		for _, want := range []time.Duration{100 * ms, 500 * ms, 600 * ms} {
+			wait, _ := reserve(t, s, p, 1, time.Minute)
+			require.Equal(t, want, wait)
+		}
 	})
 }
 
@@ -242,6 +276,14 @@ func TestReserveRateCarriesOver(t *testing.T) {
 		wait, _ = reserve(t, two, pacer.Pace{Rate: pacer.Per(10, time.Second), Shape: pacer.LeakyBucket}, 1, time.Minute)
 		require.Equal(t, 100*ms, wait)
 		wait, _ = reserve(t, two, perSecond(10, 3), 1, time.Minute)
+		require.Equal(t, 200*ms, wait)
+
+		// Nor is it full when the smaller one would be.
+		*now += 60_000_000
+		reserve(t, one, perSecond(10, 1), 1, 0)
+		reserve(t, two, perSecond(10, 50), 1, time.Minute)
+		*now += 400_000
+		wait, _ = reserve(t, two, perSecond(10, 50), 5, time.Minute)
 		require.Equal(t, 200*ms, wait)
 
 		// Two that do not agree starve nobody: fractions are kept.
