@@ -21,6 +21,7 @@ func BenchmarkParts(b *testing.B)       { run(b, Parts) }
 func BenchmarkPacing(b *testing.B)      { run(b, Pacing) }
 func BenchmarkDecisions(b *testing.B)   { run(b, Decisions) }
 func BenchmarkMemories(b *testing.B)    { run(b, Memories) }
+func BenchmarkRedis(b *testing.B)       { run(b, Redis) }
 func BenchmarkHandlers(b *testing.B)    { run(b, Handlers) }
 func BenchmarkMiddlewares(b *testing.B) { run(b, Middlewares) }
 

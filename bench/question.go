@@ -32,7 +32,7 @@ type Group struct {
 // Groups are all questions, in the order of the table.
 var Groups = []Group{
 	Outbound, Loopback, Uploads, Parsing, Parts, Pacing,
-	Decisions, Memories, Handlers, Middlewares,
+	Decisions, Memories, Redis, Handlers, Middlewares,
 }
 
 // Small makes each measurement as short as it can be: a look at whether it
