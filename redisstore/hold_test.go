@@ -60,6 +60,21 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// Nor does another rate fill the bucket before a hold has ended.
+func TestHoldThenAnotherRate(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		now := clocked(s)
+		*now = 1_800_000_000_000_000
+		reserve(t, s, perSecond(1, 50), 1, 0)
+		require.NoError(t, s.Hold(t.Context(), "k", 10*time.Second))
+		wait, _ := reserve(t, s, perSecond(1000, 50), 1, time.Minute)
+		require.GreaterOrEqual(t, wait, 10*time.Second)
+		next, _ := reserve(t, s, perSecond(1000, 50), 1, time.Minute)
+		require.Equal(t, wait+ms, next)
+	})
+}
+
 func TestHoldIsJittered(t *testing.T) {
 	redises(t, func(t *testing.T, addr string) {
 		s := storeAt(t, addr)

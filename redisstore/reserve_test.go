@@ -123,6 +123,18 @@ func TestReserveCancel(t *testing.T) {
 		wait, last := reserve(t, s, p, 1, time.Second)
 		require.Equal(t, 50*ms, wait)
 
+		// Of two at one instant only the latest is as if it had never been.
+		*now += 60_000_000
+		twice := perSecond(10, 2)
+		_, one := reserve(t, s, twice, 1, 0)
+		_, two := reserve(t, s, twice, 1, 0)
+		require.NoError(t, one.Cancel(t.Context()))
+		wait, _ = reserve(t, s, twice, 1, 0)
+		require.Equal(t, -1-100*ms, wait)
+		require.NoError(t, two.Cancel(t.Context()))
+		wait, _ = reserve(t, s, twice, 1, 0)
+		require.Zero(t, wait)
+
 		// What is full needs nothing back, nor does another bucket.
 		*now += 3_600_000_000
 		require.NoError(t, third.Cancel(t.Context()))
@@ -163,13 +175,18 @@ func TestReservePlacesAreBounded(t *testing.T) {
 
 		// Those that have passed make room.
 		for round := range 3 {
+			var first time.Duration
 			for i := range all[:33] {
-				_, all[i] = reserve(t, s, p, 1, time.Hour)
+				wait, g := reserve(t, s, p, 1, time.Hour)
+				if all[i] = g; i == 0 {
+					first = wait
+				}
 			}
 			for _, g := range all[:32] {
 				require.NoError(t, g.Cancel(t.Context()))
 			}
 			wait, _ := reserve(t, s, p, 1, time.Hour)
+			require.Equal(t, first, wait)
 			end, g := reserve(t, s, p, 1, time.Hour)
 			require.Equal(t, 100*ms, end-wait, "round %d", round)
 			require.NoError(t, g.Cancel(t.Context()))
