@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite/redisstore"
 	"github.com/politehttp/polite/redisstore/internal/redistest"
@@ -32,7 +31,7 @@ func TestCrowd(t *testing.T) {
 					rig:   &rig{server: server, proxy: proxy},
 					store: &redisstore.Store{Client: client(t, proxy.Addr)},
 				}
-				require.NoError(t, c.charge())
+				redistest.Eventually(t, "Redis is asked", func() bool { return c.charge() == nil })
 				for try := 1; ; try++ { // the best of three: others use this machine too
 					slowest, gone := c.meets(t, f)
 					if redisstore.Raced || slowest <= deadline+250*time.Millisecond && gone <= time.Second {

@@ -10,6 +10,7 @@ package redistest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -72,7 +73,7 @@ func Start(t testing.TB, args ...string) *Server {
 		if err := s.start(); err == nil {
 			t.Cleanup(func() { s.Kill(); _ = s.admin.Close() })
 			return s
-		} else if !strings.Contains(err.Error(), "in use") {
+		} else if !strings.Contains(err.Error(), "in use") { // what Redis says, too
 			t.Fatalf("redis-server: %v", err)
 		}
 		_ = s.admin.Close()
@@ -149,7 +150,11 @@ func (s *Server) start() error {
 	for {
 		err := s.ping()
 		if err == nil {
-			return nil
+			if s.info("server", "process_id") == strconv.Itoa(pid) {
+				return nil
+			}
+			s.Kill()
+			return errors.New("the port is in use by another server")
 		}
 		if text := log.String(); strings.Contains(text, "in use") || time.Now().After(deadline) {
 			s.Kill()
