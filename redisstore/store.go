@@ -40,8 +40,9 @@ type Store struct {
 	// all or none; others are an error, which a limiter.Guard takes for a store that
 	// fails. So if every user belongs to a tenant, the tenant is the tag of both, and
 	// is found in both their keys. It is not asked of a limit that is Global. It must
-	// always say the same of the same key; and "" is as nil. Nil: one tag for all of this Prefix, so that anything can be
-	// charged with anything and one server has all the limits.
+	// always say the same of the same key; and "" is as nil. Nil: one tag for all of
+	// this Prefix, so that anything can be charged with anything and one server has
+	// all the limits.
 	Tag func(limiter.Charge) string
 
 	// OnDegraded is told why, each time that the limits' OnFailure has answered in
