@@ -174,6 +174,9 @@ func TestTakeThroughFailover(t *testing.T) {
 	const behind = 3600 * 1e6 // microseconds
 	primary := redistest.Start(t)
 	replica := redistest.StartReplica(t, primary)
+	primary.Do("SET", "passed on", "1") // for up to a second after it is in step nothing is
+	redistest.Eventually(t, "writes reach the replica", func() bool { return replica.Get("passed on") == "1" })
+	primary.Do("DEL", "passed on")
 	first, second := clients["rueidis"](t, primary.Addr), clients["rueidis"](t, replica.Addr)
 	var client switching
 	client.to.Store(&first)
@@ -230,6 +233,7 @@ func TestTakeThroughJunk(t *testing.T) {
 	server := redistest.Start(t)
 	s := &redisstore.Store{Client: clients["rueidis"](t, server.Addr)}
 	l := startTakes(t, s)
+	time.Sleep(200 * time.Millisecond)
 	began := time.Now()
 	guarded := ofWindow(t, "guarded", 5)
 	guarded.OnFailure = limiter.Closed
