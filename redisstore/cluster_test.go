@@ -142,6 +142,7 @@ func TestClusterSlotsMove(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			inTime(t)
 			c := redistest.StartCluster(t)
 			s := &redisstore.Store{Client: client(t, c.Addrs()), Tag: ofTenant}
 			const many = 1 << 40

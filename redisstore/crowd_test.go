@@ -25,6 +25,7 @@ func TestCrowd(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+f.name, func(t *testing.T) {
+				inTime(t)
 				server := redistest.Start(t)
 				proxy := redistest.NewProxy(t, server.Addr)
 				c := &crowd{

@@ -33,6 +33,14 @@ const (
 // long says that the long tests run.
 var long = os.Getenv("POLITE_LONG") != ""
 
+// inTime skips a test that is held to deadlines of 50 ms, unless it is wanted:
+// beside other packages' tests, or with the race detector, it says nothing.
+func inTime(t testing.TB) {
+	if !long || redisstore.Raced {
+		t.Skip("is about milliseconds: set POLITE_LONG=1, without -race and with nothing beside it")
+	}
+}
+
 // clients are the ways to reach a server.
 var clients = map[string]func(t testing.TB, addr string) redisstore.Client{
 	"rueidis": func(t testing.TB, addr string) redisstore.Client {
@@ -150,6 +158,7 @@ func TestFaults(t *testing.T) {
 }
 
 func endure(t *testing.T, store *redisstore.Store, f fault, r *rig) {
+	inTime(t)
 	l := startLoad(store)
 	time.Sleep(300 * time.Millisecond)
 	began := time.Now()

@@ -29,6 +29,7 @@ type takes struct {
 }
 
 func startTakes(t testing.TB, s *redisstore.Store) *takes {
+	inTime(t)
 	l := &takes{
 		load: &load{stop: make(chan struct{})}, store: s,
 		one: ofWindow(t, "one", 10), many: ofWindow(t, "many", 1<<40),

@@ -262,7 +262,7 @@ func TestQuotaAndPaceEndToEnd(t *testing.T) {
 	defer provider.Close()
 	client := func(processes int64) *http.Client {
 		s := storeAt(t, redis.Addr)
-		s.Timeout, s.Processes = 0, processes
+		s.Processes = processes
 		transport := polite.NewTransport(nil)
 		transport.Pacer = &pacer.Pacer{Rate: pacer.Per(200, time.Second), Burst: 2, Shared: s}
 		transport.Quotas = []*quota.Quota{{Name: "calls", Limit: 70, Period: quota.Month, Store: s}}

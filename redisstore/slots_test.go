@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -313,7 +314,7 @@ func TestGlobalInTime(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, d.Degraded, ErrTimeout)
 	assert.True(t, d.Allowed)
-	if !raced {
+	if !raced && os.Getenv("POLITE_LONG") != "" {
 		assert.Less(t, took, 65*time.Millisecond)
 	}
 
@@ -321,7 +322,7 @@ func TestGlobalInTime(t *testing.T) {
 	d, took, err = take(t.Context())
 	require.NoError(t, err)
 	assert.False(t, d.Allowed)
-	if !raced {
+	if !raced && os.Getenv("POLITE_LONG") != "" {
 		assert.Less(t, took, 65*time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
