@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -61,6 +62,9 @@ func (l *line) next(batch []*call) []*call {
 func (c *circuit) sendBatches() {
 	var batch []*call
 	for {
+		// Those who can run now may have something to send, above all the callers
+		// whom the batch before has just answered.
+		runtime.Gosched()
 		if batch = c.line.next(batch); batch == nil {
 			return
 		}

@@ -65,6 +65,20 @@ func (s *Server) Keys() int {
 	return n
 }
 
+// CPU returns how much time of the processors the server has used.
+func (s *Server) CPU() time.Duration {
+	s.t.Helper()
+	var sum float64
+	for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+		seconds, err := strconv.ParseFloat(s.info("cpu", field), 64)
+		if err != nil {
+			s.t.Fatalf("INFO cpu on %s: %v", s.Addr, err)
+		}
+		sum += seconds
+	}
+	return time.Duration(sum * float64(time.Second))
+}
+
 // info returns one field of INFO.
 func (s *Server) info(section, field string) string {
 	reply, _ := s.Try("INFO", section)
