@@ -115,9 +115,9 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// keep runs a server and tells its process id. It kills the server when its
-// input ends, so that no server outlives a test that crashed.
-const keep = `"$@" <&- & echo $!; read end; kill -9 $!; wait $! 2>&-`
+// keep runs a server that first tells its process id, and kills it when its own
+// input ends, so that no server outlives a test that crashed or was stopped.
+const keep = `trap '' HUP INT PIPE TERM; sh -c 'echo $$; exec "$@"' sh "$@" <&- & read end; kill -9 $!; wait $! 2>&-`
 
 func (s *Server) start() error {
 	keeper := exec.Command("sh", append([]string{"-c", keep, "sh", "redis-server"}, s.args...)...)
@@ -134,18 +134,16 @@ func (s *Server) start() error {
 	}
 	lines := bufio.NewReader(out)
 	first, err := lines.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil {
+	pid, notNumber := strconv.Atoi(strings.TrimSpace(first))
+	s.mu.Lock()
+	s.pid, s.keeper, s.hold = pid, keeper, hold
+	s.mu.Unlock()
+	if err = errors.Join(err, notNumber); err != nil {
+		s.Kill()
 		return err
 	}
 	var log logBuffer
 	go func() { _, _ = io.Copy(&log, lines) }() // ends with the server
-	s.mu.Lock()
-	s.pid, s.keeper, s.hold = pid, keeper, hold
-	s.mu.Unlock()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		err := s.ping()
