@@ -118,8 +118,8 @@ func BenchmarkEval(b *testing.B) {
 // as a raw EVALSHA through go-redis. Where others use the machine too, that shows
 // in the time of the processors, here and in Redis, rather than on the clock.
 func TestEvalRatio(t *testing.T) {
-	if os.Getenv("POLITE_LONG") == "" || raced {
-		t.Skip("long, and says nothing with the race detector: set POLITE_LONG=1 to run it")
+	if os.Getenv("POLITE_SPEED") == "" || raced {
+		t.Skip("is about speed, on a machine with nothing beside it: set POLITE_SPEED=1 to run it, without -race")
 	}
 	const callers, share, turns = 64, 5_000, 15
 	r := newRace(t)

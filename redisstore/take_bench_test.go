@@ -84,8 +84,8 @@ func BenchmarkTake(b *testing.B) {
 // a raw EVALSHA of a trivial script through go-redis, and one on a stack of
 // three at least 0.9 times.
 func TestTakeRatio(t *testing.T) {
-	if os.Getenv("POLITE_LONG") == "" || raced {
-		t.Skip("long, and says nothing with the race detector: set POLITE_LONG=1 to run it")
+	if os.Getenv("POLITE_SPEED") == "" || raced {
+		t.Skip("is about speed, on a machine with nothing beside it: set POLITE_SPEED=1 to run it, without -race")
 	}
 	r := takeRace(t)
 	r.turn(64, 5_000)
