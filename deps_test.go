@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	".":           {"breaker", "headerparse", "idempotency", "observe", "pacer", "quota", "retry", "internal/origin"},
 	"headerparse": {},
 	"observe":     {"internal/origin"},
-	"pacer":       {"headerparse", "observe", "golang.org/x/time/rate"},
+	"pacer":       {"headerparse", "observe", "internal/cubic", "golang.org/x/time/rate"},
 	"retry":       {"headerparse", "observe", "internal/origin", "github.com/hashicorp/go-retryablehttp"},
 	"idempotency": {},
 	"breaker":     {},
@@ -34,12 +34,18 @@ var mayImport = map[string][]string{
 	"limiter":          {"limiter/clientip", "internal/period", "internal/rule"},
 	"limiter/clientip": {},
 
+	"shed": {"internal/admission", "internal/gradient"},
+
+	"internal/admission":   {},
+	"internal/cubic":       {},
+	"internal/gradient":    {},
 	"internal/origin":      {},
 	"internal/pipenet":     {},
 	"internal/rttest":      {"internal/pipenet", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/integration": {},
 	"internal/period":      {},
 	"internal/rule":        {"internal/period"},
+	"internal/sim":         {},
 }
 
 func TestImports(t *testing.T) {
