@@ -282,10 +282,10 @@ func TestLearnsFromThrottlesWithoutNumbers(t *testing.T) {
 		p.Observe("k", headerparse.Signal{Status: 429}, time.Now())
 		l := p.last.Load()
 		require.True(t, l.learnt.on())
-		assert.InDelta(t, 50, l.learnt.rate(), 25, "the rate was measured before")
+		assert.InDelta(t, 50, l.learnt.learner.Rate(), 25, "the rate was measured before")
 		start = time.Now()
 		leave(t, p, start, "k", 1)
-		assert.InDelta(t, 1/l.learnt.rate(), time.Since(start).Seconds(), 1e-3, "it begins empty")
+		assert.InDelta(t, 1/l.learnt.learner.Rate(), time.Since(start).Seconds(), 1e-3, "it begins empty")
 		for range 30 {
 			leave(t, p, start, "k", 1)
 			p.Answered("k")

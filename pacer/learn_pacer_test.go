@@ -49,7 +49,7 @@ func (s *site) call(t *testing.T, rng *rand.Rand) (ok bool) {
 }
 
 func (s *site) between(from, to time.Duration) (ok, refused float64) {
-	return (&model{log: s.log}).between(from, to)
+	return between(s.log, from, to)
 }
 
 // nginx with 20 a second, burst 5, nodelay: 200 calls from 16 goroutines.
@@ -180,7 +180,7 @@ func TestLearntRateReachesWhoWaits(t *testing.T) {
 		time.Sleep(time.Second)
 
 		// And a lower rate makes them wait longer.
-		rate := func() float64 { return p.last.Load().learnt.rate() }
+		rate := func() float64 { return p.last.Load().learnt.learner.Rate() }
 		for range 2 {
 			leave(t, p, start, "k", 1)
 		}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/internal/cubic"
 	"github.com/politehttp/polite/observe"
 )
 
@@ -252,27 +253,27 @@ func (l *line) refresh(now int64) {
 	l.free.Store(quiet && l.bucket.pace.Rate.none() && l.pacer.MaxInFlight <= 0 && l.calls() == 0)
 }
 
-// learnt is the pace that a [learner] found, kept by a theoretical arrival
+// learnt is the pace that a learner found, kept by a theoretical arrival
 // time: the instant by which what has left is paid for.
 type learnt struct {
-	*learner       // nil until the first sample
-	paid     int64 // that instant; may be ahead of now by timerSlack
-	fed      int64 // answers that the learner knows of
-	fedAt    int64
+	learner *cubic.Learner // nil until the first sample
+	paid    int64          // that instant; may be ahead of now by timerSlack
+	fed     int64          // answers that the learner knows of
+	fedAt   int64
 }
 
-func (l *learnt) on() bool { return l.learner != nil && l.learner.on() }
+func (l *learnt) on() bool { return l.learner != nil && l.learner.On() }
 
 func (l *learnt) soonest(now, ahead int64) int64 {
-	return max(now, after(l.paid, float64(ahead)*1e9/l.rate())-int64(timerSlack))
+	return max(now, after(l.paid, float64(ahead)*1e9/l.learner.Rate())-int64(timerSlack))
 }
 
 func (l *learnt) take(now, n int64) {
 	if !l.on() {
 		return
 	}
-	l.paid = after(max(l.paid, now), float64(n)*1e9/l.rate())
-	l.learner.sent(now, n)
+	l.paid = after(max(l.paid, now), float64(n)*1e9/l.learner.Rate())
+	l.learner.Sent(now, n)
 }
 
 // feed gives a learner that is off the answers that came since the last time,
@@ -280,10 +281,10 @@ func (l *learnt) take(now, n int64) {
 func (l *learnt) feed(now, answered int64) {
 	n := min(answered-l.fed, 4*sampleEvery)
 	if l.learner == nil {
-		l.learner = new(learner)
+		l.learner = new(cubic.Learner)
 	}
 	for i := range n {
-		l.answer(l.fedAt+int64(float64(now-l.fedAt)*float64(i+1)/float64(n)), false)
+		l.learner.Answer(l.fedAt+int64(float64(now-l.fedAt)*float64(i+1)/float64(n)), false)
 	}
 	l.fed, l.fedAt = answered, now
 }
@@ -305,23 +306,23 @@ func (l *learnt) refused(now, answered int64, given Rate) {
 	if !was {
 		l.feed(now, answered)
 	}
-	l.given = 0
+	l.learner.Given = 0
 	if !given.none() {
-		l.given = given.perSecond()
+		l.learner.Given = given.perSecond()
 	}
 	l.hear(now, true)
 	l.fed, l.fedAt = answered, now
 	if !was && l.on() { // nothing is paid for yet: the bucket starts empty
-		l.paid = after(now+int64(timerSlack), 1e9/l.rate())
+		l.paid = after(now+int64(timerSlack), 1e9/l.learner.Rate())
 	}
 }
 
 // hear passes an answer on. What is not paid for yet is paid at the new rate.
 func (l *learnt) hear(now int64, throttled bool) {
-	old := l.rate()
-	l.answer(now, throttled)
+	old := l.learner.Rate()
+	l.learner.Answer(now, throttled)
 	if due := l.paid - now; l.on() && old > 0 && due > 0 {
-		l.paid = after(now, float64(due)*old/l.rate())
+		l.paid = after(now, float64(due)*old/l.learner.Rate())
 	}
 }
 

@@ -21,9 +21,11 @@ func (p *Policy) Backoff(n int) time.Duration {
 	return min(base<<shift, ceiling)
 }
 
-// jittered draws the wait before retry n. last is the one drawn before it, and
-// random gives numbers in [0, 1).
-func (p *Policy) jittered(n int, last time.Duration, random func() float64) time.Duration {
+// Jittered draws the wait before retry n, as Jitter says. n = 1 is the first
+// retry; less counts as 1. last is the wait drawn before it, zero if there was
+// none, which only DecorrelatedJitter looks at. random gives numbers in [0, 1).
+// What a provider asked for is not in it.
+func (p *Policy) Jittered(n int, last time.Duration, random func() float64) time.Duration {
 	b := p.Backoff(n)
 	switch p.Jitter {
 	case NoJitter:

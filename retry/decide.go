@@ -77,7 +77,7 @@ func (p *Policy) decide(s situation, random func() float64) decision {
 		return stop(observe.Attempts)
 	}
 	d := decision{again: true, pays: true, reason: observe.Backoff}
-	d.backoff = p.jittered(s.retries+1, s.last, random)
+	d.backoff = p.Jittered(s.retries+1, s.last, random)
 	d.wait = d.backoff
 	if s.told {
 		switch {

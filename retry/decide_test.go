@@ -122,12 +122,12 @@ func TestBackoffStaysWithinItsBounds(t *testing.T) {
 		b := p.Backoff(int(n))
 		ok := b >= 0 && b <= p.ceiling() && (n < 2 || b >= p.Backoff(int(n)-1))
 		for p.Jitter = FullJitter; p.Jitter <= EqualJitter; p.Jitter++ {
-			w := p.jittered(int(n), last, random)
+			w := p.Jittered(int(n), last, random)
 			low := map[Jitter]time.Duration{FullJitter: 0, NoJitter: b, EqualJitter: b / 2}[p.Jitter]
 			ok = ok && w >= low && w <= b
 		}
 		p.Jitter = DecorrelatedJitter
-		w := p.jittered(int(n), last, random)
+		w := p.Jittered(int(n), last, random)
 		return ok && w >= min(p.base(), p.ceiling()) && w <= p.ceiling()
 	}
 	assert.NoError(t, quick.Check(within, &quick.Config{MaxCount: 20_000}))

@@ -1,4 +1,4 @@
-package pacer
+package cubic
 
 import (
 	"container/heap"
@@ -125,7 +125,7 @@ type model struct {
 	seed     uint64
 	provider provider
 
-	l       learner
+	l       Learner
 	rng     *rand.Rand
 	now     int64
 	events  events
@@ -182,15 +182,15 @@ func (m *model) wait(leave func()) {
 
 func (m *model) grant() {
 	for len(m.queue) > 0 {
-		if m.l.on() {
+		if m.l.On() {
 			n := float64(max(1, m.units))
-			burst := max(n, m.l.rate()*0.005)
-			m.level = min(burst, m.level+m.l.rate()*float64(m.now-m.filled)/1e9)
+			burst := max(n, m.l.Rate()*0.005)
+			m.level = min(burst, m.level+m.l.Rate()*float64(m.now-m.filled)/1e9)
 			m.filled = m.now
 			if m.level < n-0.000001 {
 				m.timer++
 				timer := m.timer
-				m.in(time.Duration((n-m.level)/m.l.rate()*1e9)+1, func() {
+				m.in(time.Duration((n-m.level)/m.l.Rate()*1e9)+1, func() {
 					if timer == m.timer {
 						m.grant()
 					}
@@ -198,7 +198,7 @@ func (m *model) grant() {
 				return
 			}
 			m.level -= n
-			m.l.sent(m.now, int64(n))
+			m.l.Sent(m.now, int64(n))
 		} else {
 			m.level, m.filled = 0, m.now
 		}
@@ -233,7 +233,7 @@ func (m *model) run() *model {
 				m.log = append(m.log, decision{m.now, ok})
 				m.in(m.wire(), func() {
 					if m.rng.Float64() >= m.lose {
-						m.l.answer(m.now, !ok)
+						m.l.Answer(m.now, !ok)
 					}
 					m.grant()
 					switch {

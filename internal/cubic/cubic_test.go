@@ -1,4 +1,4 @@
-package pacer
+package cubic
 
 import (
 	"math"
@@ -104,7 +104,7 @@ func TestLearnStrayRefusal(t *testing.T) {
 	}
 	m.run()
 	assert.Equal(t, 1, m.failed)
-	assert.False(t, m.l.on())
+	assert.False(t, m.l.On())
 	assert.Less(t, m.elapsed, 600*time.Second, "no call waited for its turn")
 
 	// A batch that comes a minute after the refusal is not held up for long.
@@ -112,8 +112,8 @@ func TestLearnStrayRefusal(t *testing.T) {
 		workers: 20, jobs: 1000, rtt: 50 * time.Millisecond, end: time.Hour,
 		provider: &tokens{quota: quota{first: 1000}, holds: 1},
 	}
-	m.l.answer(-60e9, true)
-	m.l.answer(-50e9, false)
+	m.l.Answer(-60e9, true)
+	m.l.Answer(-50e9, false)
 	m.run()
 	assert.Zero(t, m.failed)
 	assert.Less(t, m.elapsed, 12*time.Second)
@@ -138,64 +138,64 @@ func TestLearnUnits(t *testing.T) {
 	ok, refused := m.between(10*time.Second, 120*time.Second)
 	assert.LessOrEqual(t, refused/(ok+refused), 0.01)
 	assert.GreaterOrEqual(t, ok, 0.95*100*110)
-	assert.InDelta(t, 500, m.l.rate(), 100)
+	assert.InDelta(t, 500, m.l.Rate(), 100)
 }
 
 const msec = int64(time.Millisecond)
 
 func TestLearnStartsFromWhatWasAccepted(t *testing.T) {
-	var l learner
-	l.answer(0, true)
-	require.True(t, l.on())
-	assert.Equal(t, leastRate, l.rate(), "nothing known")
+	var l Learner
+	l.Answer(0, true)
+	require.True(t, l.On())
+	assert.Equal(t, leastRate, l.Rate(), "nothing known")
 
-	l = learner{}
+	l = Learner{}
 	for range 6 { // a burst of 16
-		l.answer(msec, false)
+		l.Answer(msec, false)
 	}
 	for range 9 {
-		l.answer(msec, true)
+		l.Answer(msec, true)
 	}
-	assert.Equal(t, 6.0, l.rate())
-	l.answer(2*msec, true)
-	assert.Equal(t, 6.0, l.rate(), "the burst is one event")
+	assert.Equal(t, 6.0, l.Rate())
+	l.Answer(2*msec, true)
+	assert.Equal(t, 6.0, l.Rate(), "the burst is one event")
 
-	l = learner{} // the same, but the first refusal overtook the others
-	l.answer(msec, true)
+	l = Learner{} // the same, but the first refusal overtook the others
+	l.Answer(msec, true)
 	for range 6 {
-		l.answer(2*msec, false)
+		l.Answer(2*msec, false)
 	}
-	assert.Equal(t, 6.0, l.rate())
+	assert.Equal(t, 6.0, l.Rate())
 
-	l = learner{} // the same after an hour in which little happened
-	l.answer(0, false)
+	l = Learner{} // the same after an hour in which little happened
+	l.Answer(0, false)
 	for range 6 {
-		l.answer(3600e9, false)
+		l.Answer(3600e9, false)
 	}
-	l.answer(3600e9, true)
-	assert.Equal(t, 6.0, l.rate())
+	l.Answer(3600e9, true)
+	assert.Equal(t, 6.0, l.Rate())
 
-	l = learner{}
+	l = Learner{}
 	for i := range int64(500) {
-		l.answer(i*10*msec, false)
+		l.Answer(i*10*msec, false)
 	}
-	l.answer(5000*msec, true)
-	assert.InDelta(t, 70, l.rate(), 1, "100 a second for five seconds")
+	l.Answer(5000*msec, true)
+	assert.InDelta(t, 70, l.Rate(), 1, "100 a second for five seconds")
 }
 
 func TestLearnStartsFromTheConfiguredRate(t *testing.T) {
 	// accepted is how many a second, in each half of one, before the refusal.
 	start := func(given float64, accepted ...int) float64 {
-		l := learner{given: given}
+		l := Learner{Given: given}
 		now := int64(0)
 		for _, n := range accepted {
 			for range n / 2 {
-				l.answer(now, false)
+				l.Answer(now, false)
 				now += int64(1e9) / int64(n)
 			}
 		}
-		l.answer(now, true)
-		return l.rate()
+		l.Answer(now, true)
+		return l.Rate()
 	}
 	for _, c := range []struct {
 		name     string
@@ -215,129 +215,129 @@ func TestLearnStartsFromTheConfiguredRate(t *testing.T) {
 		assert.InDelta(t, c.want, start(c.given, c.accepted...), 0.02*c.want, c.name)
 	}
 	// A pause before the refusal is no lower rate.
-	l := learner{given: 100}
+	l := Learner{Given: 100}
 	for i := range int64(150) {
-		l.answer(i*10*msec, false)
+		l.Answer(i*10*msec, false)
 	}
-	l.answer(1900*msec, true)
-	assert.Equal(t, 70.0, l.rate())
+	l.Answer(1900*msec, true)
+	assert.Equal(t, 70.0, l.Rate())
 }
 
 // A learnt rate that has grown past the configured one was never let out: the
 // next refusal cuts from the configured one.
 func TestLearnCutsFromTheConfiguredRate(t *testing.T) {
-	l := learner{given: 20}
-	l.answer(0, true)
+	l := Learner{Given: 20}
+	l.Answer(0, true)
 	now := int64(0)
-	for l.rate() < 100 {
+	for l.Rate() < 100 {
 		now += 50 * msec
-		l.sent(now, 1)
-		l.answer(now, false)
+		l.Sent(now, 1)
+		l.Answer(now, false)
 	}
-	l.answer(now, true)
-	assert.InDelta(t, 14, l.rate(), 0.2)
+	l.Answer(now, true)
+	assert.InDelta(t, 14, l.Rate(), 0.2)
 	for range 2 { // shut
 		now += 300 * msec
-		l.answer(now, true)
+		l.Answer(now, true)
 	}
-	assert.InDelta(t, 14*0.7*0.7, l.rate(), 0.2)
+	assert.InDelta(t, 14*0.7*0.7, l.Rate(), 0.2)
 }
 
 func TestLearnOneCutPerEvent(t *testing.T) {
-	var l learner
+	var l Learner
 	now := int64(0)
 	for range 500 {
 		now += 10 * msec
-		l.answer(now, false)
+		l.Answer(now, false)
 	}
-	l.answer(now, true)
+	l.Answer(now, true)
 	for range 20 { // calls that take a second
 		now += 20 * msec
-		l.sent(now, 1)
+		l.Sent(now, 1)
 	}
-	was := l.rate()
+	was := l.Rate()
 	now += 400 * msec
-	l.answer(now, true)
-	cut := l.rate()
+	l.Answer(now, true)
+	cut := l.Rate()
 	require.InDelta(t, 0.7*was, cut, 0.16*was)
 	for range 19 {
 		now += 20 * msec
-		l.answer(now, true)
+		l.Answer(now, true)
 	}
-	assert.Equal(t, cut, l.rate(), "had left before the cut")
-	l.sent(now, 1)
+	assert.Equal(t, cut, l.Rate(), "had left before the cut")
+	l.Sent(now, 1)
 	now += 100 * msec
-	l.answer(now, true)
-	assert.Less(t, l.rate(), cut, "left after it")
+	l.Answer(now, true)
+	assert.Less(t, l.Rate(), cut, "left after it")
 }
 
 // Calls that never get an answer must not hide refusals for ever, nor pass for
 // a long round trip.
 func TestLearnGivesLostAnswersUp(t *testing.T) {
-	var l learner
-	l.answer(0, true)
+	var l Learner
+	l.Answer(0, true)
 	now := int64(300 * msec)
 	for range 1000 { // all lost
 		now += msec
-		l.sent(now, 1)
+		l.Sent(now, 1)
 	}
 	assert.LessOrEqual(t, l.flying, 3)
-	l.answer(now, false)
-	l.sent(now, 1)
-	l.answer(now, true) // cuts: two are lost yet
+	l.Answer(now, false)
+	l.Sent(now, 1)
+	l.Answer(now, true) // cuts: two are lost yet
 	require.Positive(t, l.stale)
 	cut := l.cutAgo
 	now += 2500 * msec
-	l.sent(now, 1)
-	l.answer(now, true)
+	l.Sent(now, 1)
+	l.Answer(now, true)
 	assert.Less(t, l.cutAgo, 2.5+cut, "news again")
 	assert.Zero(t, l.cutAgo)
 }
 
 // learned returns a learner at 70 a second after a limit of 100, and its now.
-func learned() (l *learner, now int64) {
-	l = new(learner)
+func learned() (l *Learner, now int64) {
+	l = new(Learner)
 	for range 500 {
 		now += 10 * msec
-		l.answer(now, false)
+		l.Answer(now, false)
 	}
-	l.answer(now, true)
+	l.Answer(now, true)
 	return l, now
 }
 
 // A rate that nobody uses does not grow.
 func TestLearnGrowsByUse(t *testing.T) {
 	l, now := learned()
-	idle := l.rate()
+	idle := l.Rate()
 	for range 20 {
 		now += 10e9
-		l.sent(now, 1)
-		l.answer(now, false)
+		l.Sent(now, 1)
+		l.Answer(now, false)
 	}
-	assert.InDelta(t, idle, l.rate(), 0.2*idle, "one call in ten seconds")
+	assert.InDelta(t, idle, l.Rate(), 0.2*idle, "one call in ten seconds")
 
 	l, now = learned()
 	for range 20 * 100 {
 		now += 10 * msec
-		l.sent(now, 1)
-		l.answer(now, false)
+		l.Sent(now, 1)
+		l.Answer(now, false)
 	}
-	assert.Greater(t, l.rate(), 3*idle, "used for twenty seconds")
+	assert.Greater(t, l.Rate(), 3*idle, "used for twenty seconds")
 }
 
 // A burst that was cut short says little of the rate, however many it was.
 func TestLearnBurstIsNoRate(t *testing.T) {
-	var l learner
+	var l Learner
 	for range 12 {
-		l.answer(0, false)
+		l.Answer(0, false)
 	}
-	l.answer(0, true)
-	assert.Equal(t, 12.0, l.rate())
-	for now := 300 * msec; now < 3000*msec; now += int64(1e9 / l.rate()) {
-		l.sent(now, 1)
-		l.answer(now, false)
+	l.Answer(0, true)
+	assert.Equal(t, 12.0, l.Rate())
+	for now := 300 * msec; now < 3000*msec; now += int64(1e9 / l.Rate()) {
+		l.Sent(now, 1)
+		l.Answer(now, false)
 	}
-	assert.Greater(t, l.rate(), 300.0)
+	assert.Greater(t, l.Rate(), 300.0)
 }
 
 // The bounds of K: at 2,000 a second the RFC's would take too long.
@@ -352,24 +352,24 @@ func TestLearnFindsAFastLimit(t *testing.T) {
 }
 
 func TestLearnForgets(t *testing.T) {
-	var l learner
-	l.answer(0, true)
-	l.answer(299e9, false)
-	assert.True(t, l.on())
-	l.answer(300e9, false)
-	assert.False(t, l.on())
+	var l Learner
+	l.Answer(0, true)
+	l.Answer(299e9, false)
+	assert.True(t, l.On())
+	l.Answer(300e9, false)
+	assert.False(t, l.On())
 
-	l.answer(300e9, true)
-	l.answer(500e9, true)
-	l.answer(799e9, false)
-	assert.True(t, l.on(), "counted from the last refusal")
+	l.Answer(300e9, true)
+	l.Answer(500e9, true)
+	l.Answer(799e9, false)
+	assert.True(t, l.On(), "counted from the last refusal")
 }
 
 // Whatever the clock and the provider do, the rate is one that can be kept.
 func TestLearnStaysInBounds(t *testing.T) {
 	property := func(seed uint64) bool {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		l := learner{given: max(0, 1000*rng.NormFloat64())}
+		l := Learner{Given: max(0, 1000*rng.NormFloat64())}
 		now := int64(0)
 		for range 2000 {
 			switch d := rng.Int64N(int64(time.Second)); rng.IntN(20) {
@@ -382,11 +382,11 @@ func TestLearnStaysInBounds(t *testing.T) {
 				now += d >> rng.IntN(30)
 			}
 			if rng.IntN(2) == 0 {
-				l.sent(now, 1+rng.Int64N(1000))
+				l.Sent(now, 1+rng.Int64N(1000))
 			} else {
-				l.answer(now, rng.IntN(10) == 0)
+				l.Answer(now, rng.IntN(10) == 0)
 			}
-			if l.on() && (math.IsNaN(l.rate()) || l.rate() < leastRate || l.rate() > mostRate) {
+			if l.On() && (math.IsNaN(l.Rate()) || l.Rate() < leastRate || l.Rate() > mostRate) {
 				t.Logf("seed %d: %+v", seed, l)
 				return false
 			}
@@ -400,15 +400,15 @@ func BenchmarkLearn(b *testing.B) {
 	for name, armed := range map[string]bool{"off": false, "on": true} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			var l learner
+			var l Learner
 			now := int64(0)
 			if armed {
-				l.answer(now, true)
+				l.Answer(now, true)
 			}
 			for i := 0; b.Loop(); i++ {
 				now += msec
-				l.sent(now, 1)
-				l.answer(now, armed && i%1000 == 999)
+				l.Sent(now, 1)
+				l.Answer(now, armed && i%1000 == 999)
 			}
 		})
 	}

@@ -1,8 +1,6 @@
-package pacer
-
-import "math"
-
-// How a pace is learnt from refusals that tell no numbers.
+// Package cubic learns a pace from refusals that tell no numbers. It is a pure
+// rule of the instants it is given: no clock, no lock, no memory beyond a
+// [Learner] for each key.
 //
 // The first refusal arms the learner. From then on the rate follows the curve
 // of CUBIC (Ha, Rhee, Xu: "CUBIC: a new TCP-friendly high-speed TCP variant",
@@ -57,6 +55,10 @@ import "math"
 // and 95 % of the limit used, whether the provider counts by leaky bucket, by
 // tokens or in windows of a second. A window of a minute that tells no numbers
 // costs more.
+package cubic
+
+import "math"
+
 const (
 	depthFound  = 0.3  // RFC 9438 section 4.6: beta 0.7
 	depthProbed = 0.15 // RFC 8511: beta 0.85
@@ -79,15 +81,17 @@ const (
 	forgetIn  = 300  // seconds without a refusal: off
 )
 
-// learner slows a key down after refusals that told no numbers, and comes back
-// by itself. The zero value is off. Its methods are called under the key's
-// lock. It reads no clock: now is in nanoseconds on one that may step back,
+// Learner slows a key down after refusals that told no numbers, and comes back
+// by itself. The zero value is off. It is not safe for concurrent
+// use. It reads no clock: now is in nanoseconds on one that may step back,
 // which counts as no time.
 //
 // The units it allows are meant for a bucket that starts empty and holds what
 // the rate gives in a few milliseconds, at least 1.
-type learner struct {
-	given float64 // units per second that are configured; zero: none. Set by its owner.
+type Learner struct {
+	// Given is how many units per second are configured. Zero: none. It may
+	// change before any answer.
+	Given float64
 
 	phase phase
 	begun bool // last is set
@@ -123,15 +127,15 @@ const (
 	curve
 )
 
-// on tells whether a learnt rate is in force.
-func (l *learner) on() bool { return l.phase != off }
+// On tells whether a learnt rate is in force.
+func (l *Learner) On() bool { return l.phase != off }
 
-// rate is how many units per second may leave. It means something only if on,
-// and changes only in answer and sent.
-func (l *learner) rate() float64 { return l.pace }
+// Rate is how many units per second may leave. It means something only if On,
+// and changes only in Answer and Sent.
+func (l *Learner) Rate() float64 { return l.pace }
 
-// sent notes that a call of n units left. While off it does nothing.
-func (l *learner) sent(now, n int64) {
+// Sent notes that a call of n units left. While off it does nothing.
+func (l *Learner) Sent(now, n int64) {
 	if l.phase == off {
 		return
 	}
@@ -143,9 +147,9 @@ func (l *learner) sent(now, n int64) {
 	l.perCall += (float64(n) - l.perCall) / 16
 }
 
-// answer notes what the provider said to one call: refused without a number to
+// Answer notes what the provider said to one call: refused without a number to
 // go by, or anything else.
-func (l *learner) answer(now int64, throttled bool) {
+func (l *Learner) Answer(now int64, throttled bool) {
 	l.pass(now)
 	if l.phase == off {
 		if throttled {
@@ -167,7 +171,7 @@ func (l *learner) answer(now int64, throttled bool) {
 }
 
 // pass lets the time up to now go by.
-func (l *learner) pass(now int64) {
+func (l *Learner) pass(now int64) {
 	s := float64(now-l.last) / 1e9
 	if !l.begun {
 		l.begun, s = true, 0
@@ -189,8 +193,8 @@ func (l *learner) pass(now int64) {
 	l.due += s
 	l.cutAgo += s
 	if l.untroubled += s; l.untroubled >= forgetIn {
-		*l = learner{
-			given: l.given, begun: true, last: now,
+		*l = Learner{
+			Given: l.Given, begun: true, last: now,
 			age: l.age, lately: l.lately, before: l.before, earlier: l.earlier,
 		}
 	}
@@ -198,7 +202,7 @@ func (l *learner) pass(now int64) {
 
 // recent is how many units a second were accepted of late. A burst after a
 // window of silence is taken to be all of its second.
-func (l *learner) recent() float64 {
+func (l *Learner) recent() float64 {
 	if l.before == 0 {
 		return l.lately
 	}
@@ -207,7 +211,7 @@ func (l *learner) recent() float64 {
 
 // land counts an answer, and tells whether its call left before the last cut.
 // Answers are taken to come in the order of their calls, as refusals do.
-func (l *learner) land() (old bool) {
+func (l *Learner) land() (old bool) {
 	if l.stale > 0 && l.cutAgo > overtaken {
 		l.flying, l.stale = max(0, l.flying-l.stale), 0
 	}
@@ -221,13 +225,13 @@ func (l *learner) land() (old bool) {
 	return false
 }
 
-func (l *learner) arm() {
+func (l *Learner) arm() {
 	l.phase, l.ceiling = search, math.Inf(1)
 	l.perCall = 1
 	l.max = max(leastRate, l.recent())
 	known := l.before >= enough*window && l.max >= enough
-	if l.given > 0 && (!l.steady() || l.max > l.given) {
-		known, l.guess, l.max = true, true, max(leastRate, l.given)
+	if l.Given > 0 && (!l.steady() || l.max > l.Given) {
+		known, l.guess, l.max = true, true, max(leastRate, l.Given)
 	}
 	l.pace = l.max
 	if known {
@@ -239,14 +243,14 @@ func (l *learner) arm() {
 
 // steady tells whether as many were accepted of late as in the second before,
 // give or take, and enough to tell.
-func (l *learner) steady() bool {
+func (l *Learner) steady() bool {
 	now := l.recent() * window
 	least := min(now, l.before, l.earlier)
 	return least >= enough*window && max(now, l.before, l.earlier) <= 2*least
 }
 
 // accept lets the rate grow by the time that use has paid for.
-func (l *learner) accept() {
+func (l *Learner) accept() {
 	l.lately += l.perCall
 	l.taken += l.perCall
 	if l.first && l.phase == search && l.cutAgo < settleFor {
@@ -276,9 +280,9 @@ func (l *learner) accept() {
 }
 
 // cut answers a refusal that is news.
-func (l *learner) cut() {
-	if l.given > 0 {
-		l.pace = min(l.pace, max(leastRate, l.given))
+func (l *Learner) cut() {
+	if l.Given > 0 {
+		l.pace = min(l.pace, max(leastRate, l.Given))
 	}
 	if l.taken == 0 || l.since < 1 { // shut, or too soon to tell
 		l.phase = search
@@ -310,7 +314,7 @@ func (l *learner) cut() {
 }
 
 // bend starts the curve under max.
-func (l *learner) bend(depth float64) {
+func (l *Learner) bend(depth float64) {
 	l.phase, l.depth, l.t = curve, depth, 0
 	l.k = max(min(math.Cbrt(depth*l.max/cubicC), longestK), probeEvery/l.max)
 	l.ceiling = max(leastRate, (1-depth)*l.max)
@@ -318,7 +322,7 @@ func (l *learner) bend(depth float64) {
 }
 
 // brake starts the time after a cut.
-func (l *learner) brake() {
+func (l *Learner) brake() {
 	l.first, l.stale = false, l.flying
 	l.cutAgo, l.untroubled = 0, 0
 	l.due, l.left = 0, 0
