@@ -34,7 +34,7 @@ func TestLateGoroutinesCreateNoUnits(t *testing.T) {
 			all := made(FixedWindow("all", 1<<40, time.Hour, ToFirst))
 			var admitted atomic.Int64
 			start := time.Now()
-			stop := start.Add(300 * time.Millisecond)
+			stop := start.Add(100 * time.Millisecond)
 			var wait sync.WaitGroup
 			for range 64 {
 				wait.Go(func() {
