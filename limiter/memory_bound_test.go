@@ -42,10 +42,10 @@ func (m *Memory) consistent(t *testing.T) {
 			if e := &s.slots[j]; !e.id.empty() {
 				used++
 				count(e.id)
-				require.Equal(t, j, s.find(e.id))
-				require.LessOrEqual(t, e.state.A, s.last[e.id.clock()])
-				require.GreaterOrEqual(t, e.state.A, s.first[e.id.clock()])
-				require.Equal(t, i, c.shardOf(e.id))
+				k := e.id.clock()
+				if j != s.find(e.id) || i != c.shardOf(e.id) || e.state.A > s.last[k] || e.state.A < s.first[k] {
+					require.Failf(t, "an entry is where none finds it", "shard %d, slot %d: %+v; last %v, first %v", i, j, *e, s.last, s.first)
+				}
 			}
 		}
 		require.Equal(t, s.used, used)
