@@ -1,0 +1,87 @@
+// Package admission decides how much is done at once, and by whom: a limit on
+// what is inside, and a bounded queue in front of it. It is the engine of
+// shed.Gate: no clock, no lock, no goroutine; its owner brings the time.
+//
+//	                 refused: Full, Late          dropped: Pushed, Expired
+//	                          ▲                            ▲
+//	Arrive ──► room inside? ──┴─no─► queue: class, tenant, order ──► Next ──► inside ──► Leave
+//	                └────────────────────yes────────────────────────────────────▲
+//
+// The owner's part, under one lock:
+//
+//	v := g.Arrive(t, now)   // Admitted, Queued, or refused
+//	for {                   // after Arrive, Leave, Cancel, SetLimit, and when Due has come
+//		t, v := g.Next(now) // who is to be told, and what: Admitted, Pushed or Expired
+//		if t == nil { break }
+//		…
+//	}
+//
+// A ticket that was Admitted, by either, ends with Leave; one that was Queued
+// and whose client is gone ends with Cancel; every other verdict has ended it.
+package admission
+
+import "time"
+
+// DefaultMaxWait is the longest wait when Config says none.
+const DefaultMaxWait = 200 * time.Millisecond
+
+// DefaultMaxTenants is how many unknown tenants are told apart when Config says
+// nothing.
+const DefaultMaxTenants = 1024
+
+// Config is what a Gate does. The zero value admits nobody until SetLimit and
+// has the documented defaults for the rest.
+type Config struct {
+	Limit int // how many may be inside; zero and below: nobody
+	Queue int // how many may wait; zero: twice the limit, at least 16; negative: nobody
+	Order Order
+
+	// MaxWait is the longest wait in nanoseconds; zero: DefaultMaxWait;
+	// negative: as long as the deadline lets.
+	MaxWait int64
+
+	// MaxTenants is how many unknown tenants have a share of their own; all
+	// others have one share together. Zero: DefaultMaxTenants; negative: none.
+	MaxTenants int
+}
+
+// Order says which of two waiting requests is better.
+type Order uint8
+
+const (
+	Wine Order = iota // the older: served oldest first; full, the newest is dropped. For jobs and transfers.
+	Milk              // the newer: served newest first; full, the oldest is dropped. For who sits before a screen.
+)
+
+// Class is how important a request is, with the names of the SRE book. A class
+// goes before every class below it, and the lowest is dropped first.
+type Class int8
+
+const (
+	CriticalPlus  Class = iota - 1 // the service is down for users without it
+	Critical                       // the default
+	SheddablePlus                  // a batch that may be tried again in minutes
+	Sheddable                      // may fail for hours
+)
+
+// Verdict is what became of a ticket.
+type Verdict uint8
+
+const (
+	Admitted Verdict = iota // inside, until Leave
+	Queued                  // waiting, until Next tells or Cancel
+	Full                    // refused: no room in the queue
+	Late                    // refused: what is left until the deadline is not enough
+	Pushed                  // dropped from the queue, for one that comes before it
+	Expired                 // dropped from the queue: MaxWait is over or the deadline is too near
+	Gone                    // cancelled while waiting
+)
+
+// String is the verdict's name in lower case.
+func (v Verdict) String() string {
+	names := [...]string{"admitted", "queued", "full", "late", "pushed", "expired", "gone"}
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return "unknown"
+}
