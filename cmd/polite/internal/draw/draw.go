@@ -1,0 +1,115 @@
+// Package draw turns what an experiment has to show into a picture: SVG, with its
+// text as text, or PNG. What is drawn is a pure function of the [Picture], to the
+// byte.
+//
+//	┌─────────────────────────────────────┐
+//	│ Title                               │
+//	│ ── series  ── series                │
+//	│  │                                  │
+//	│ Y│- - - - - - - - - - - - - - limit │   the names of limits stand in the margin,
+//	│  │      the data                    │   where no data can be
+//	│  └──────────────────────────        │
+//	│             X                       │
+//	└─────────────────────────────────────┘
+//
+// The colours are those of Okabe and Ito, which colour-blind people can tell
+// apart.
+package draw
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// A Picture has axes, series of data on them, and limits.
+type Picture struct {
+	Name  string // of its file, without extension; unique over all experiments
+	Title string
+	Says  string // what is to be seen in it, in a sentence or two
+
+	X, Y   Axis
+	Series []Series
+	Limits []Limit
+	Marks  []Mark
+}
+
+// An Axis is one of the two. What it does not say follows from the data.
+type Axis struct {
+	Label    string   // what it is, and the unit
+	Min, Max float64  // both zero: as the data has it, and from 0
+	Log      bool     // powers of ten; Min must be positive
+	Names    []string // of groups, which stand at 0, 1, 2, … in place of numbers
+}
+
+// Kind is how a series is drawn.
+type Kind int
+
+// The kinds.
+const (
+	Line   Kind = iota // straight from point to point
+	Steps              // flat until the next point
+	Points             // dots
+	Bars               // from 0 to each point; several of such series stand side by side
+)
+
+// A Series is data of one kind.
+type Series struct {
+	Name   string // in the legend; empty: not there
+	Kind   Kind
+	Points []Point
+	Dashed bool    // Line and Steps
+	Width  float64 // Bars: of one, in units of X; zero: side by side within a group
+	Plain  bool    // Bars: without the numbers on top
+}
+
+// A Point of a series.
+type Point struct{ X, Y float64 }
+
+// A Limit is a dashed line across, at a value of Y.
+type Limit struct {
+	Name string // stands in the margin; "\n" breaks it
+	Y    float64
+}
+
+// A Mark is a dotted line upright, at a value of X.
+type Mark struct {
+	Name string // stands on top
+	X    float64
+}
+
+// The size of every picture: 800 × 450 pixels of CSS.
+const (
+	width  = 600 * vg.Inch / 72
+	height = 337.5 * vg.Inch / 72
+	dpi    = 192 // of PNG
+)
+
+// SVG writes p as SVG.
+func (p *Picture) SVG(w io.Writer) error {
+	c := vgsvg.New(width, height)
+	if err := p.draw(draw.New(c)); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return fmt.Errorf("draw: %s: %w", p.Name, err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// PNG writes p as PNG, at twice the size.
+func (p *Picture) PNG(w io.Writer) error {
+	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))}
+	if err := p.draw(draw.New(c)); err != nil {
+		return err
+	}
+	_, err := c.WriteTo(w)
+	return err
+}

@@ -1,0 +1,6 @@
+package lab
+
+// limits are the experiments with limits, waits and retries.
+var limits = []Experiment{
+	burst,
+}

@@ -1,0 +1,4 @@
+package lab
+
+// overload are the experiments with more load than a server can carry.
+var overload = []Experiment{}
