@@ -3,12 +3,12 @@ package polite
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/politehttp/polite/breaker"
-	"github.com/politehttp/polite/headerparse"
 	"github.com/politehttp/polite/idempotency"
 	"github.com/politehttp/polite/internal/origin"
 	"github.com/politehttp/polite/observe"
@@ -43,12 +43,13 @@ type Transport struct {
 	// body: what stands there travels in the request's context.
 	Cost func(*http.Request) int64
 
-	Keys    *idempotency.Keys // one key for all tries of a call; nil: only those of idempotency.WithKey
-	Quotas  []*quota.Quota    // spent before the first try, all or none
-	Retry   *retry.Policy     // nil: one try
-	Breaker *breaker.Breaker  // by scheme://host:port, whatever Account says; nil: none
-	Pacer   *pacer.Pacer      // by account; nil: none
-	Lanes   []Lane            // further pacers, for some requests
+	Keys     *idempotency.Keys // one key for all tries of a call; nil: only those of idempotency.WithKey
+	Quotas   []*quota.Quota    // spent before the first try, all or none
+	Retry    *retry.Policy     // nil: one try
+	Breaker  *breaker.Breaker  // by scheme://host:port, whatever Account says; nil: none
+	Throttle *breaker.Throttle // likewise; nil: off. Accepted is what Outcome calls a success
+	Pacer    *pacer.Pacer      // by account; nil: none
+	Lanes    []Lane            // further pacers, for some requests
 
 	// Outcome says how the breaker counts an answer with this status, told
 	// meaning that it asked for a wait. nil: [Outcome]. NewTransport sets one
@@ -87,6 +88,10 @@ type Transport struct {
 //     when it is refused without a word.
 //   - No idempotency keys, for most providers ignore them, and a key that is
 //     ignored makes a repeat unsafe.
+//   - Off, and worth a thought where many clients may overload one provider: a
+//     Throttle, for a provider that refuses part of the calls; Adaptive in
+//     Pacer, for how many calls may be in flight; and Retry's AttemptHeader and
+//     DeadlineHeader, by which a provider drops what is not worth its time.
 func NewTransport(base http.RoundTripper) *Transport {
 	return &Transport{
 		Base:  base,
@@ -126,7 +131,8 @@ func (t *Transport) prepare() {
 // last try was answered, that answer is returned and no error, whatever its
 // status and however many tries there were. An error is a *retry.Error with
 // every try, if any was made; *quota.SpentError, *breaker.OpenError,
-// *pacer.WaitError, pacer.ErrQueueFull or pacer.ErrTooLarge if none was.
+// *breaker.ThrottleError, *pacer.WaitError, pacer.ErrQueueFull or
+// pacer.ErrTooLarge if none was.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, err := t.begin(r)
 	if err != nil {
@@ -290,8 +296,8 @@ func (c *call) ctx() context.Context { return c.retry.Request.Context() }
 
 var once = &retry.Policy{MaxAttempts: 1}
 
-// Send is one try: wait for the turn, take the circuit's permit, send, and let
-// every room learn from the answer.
+// Send is one try: wait for the turn, take the throttle's pass and the circuit's
+// permit, send, and let every room learn from the answer.
 func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	t := c.t
 	if t.Breaker != nil { // fail fast: an open circuit costs no token and no wait
@@ -299,9 +305,16 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 			return nil, &breaker.OpenError{Key: c.retry.Origin, RetryAfter: left}
 		}
 	}
-	s := sending{call: c, try: a, release: nothing}
-	defer s.end() // also when Base panics
 	var err error
+	var draw float64 // one chance, looked at before the wait and after it
+	if t.Throttle != nil {
+		draw = rand.Float64()
+		if err = t.Throttle.Check(c.retry.Origin, time.Time{}, draw); err != nil {
+			return nil, err
+		}
+	}
+	s := sending{call: c, try: a, release: nothing}
+	defer s.end()          // also when Base panics
 	if len(t.Quotas) > 0 { // a quota that is spent costs no token either
 		if s.spent, err = c.spendTry(); err != nil {
 			return nil, err
@@ -314,6 +327,11 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	s.release = release
 	if err = c.ctx().Err(); err != nil { // too late to send says nothing about the host
 		return nil, err
+	}
+	if t.Throttle != nil {
+		if s.pass, err = t.Throttle.Enter(c.retry.Origin, time.Time{}, draw); err != nil {
+			return nil, err
+		}
 	}
 	if t.Breaker != nil {
 		if s.permit, err = t.Breaker.Enter(c.retry.Origin, time.Time{}); err != nil {
@@ -362,83 +380,6 @@ func (c *call) Forecast(at time.Time) time.Time {
 }
 
 func nothing() {}
-
-// sending is what a try holds while it is under way.
-type sending struct {
-	call    *call
-	try     *retry.Attempt
-	spent   []spending // of the quotas that count tries
-	permit  breaker.Permit
-	release func()
-	outcome breaker.Outcome // until an answer is read: neutral
-	told    time.Duration
-	now     time.Time
-}
-
-// read learns from an answer.
-func (s *sending) read(resp *http.Response, err error) {
-	c, a := s.call, s.try
-	if s.spent != nil {
-		c.settle(s.spent, resp, a.NeverProcessed)
-	}
-	if err != nil {
-		s.outcome = outcomeOf(c.ctx(), a, err)
-		return
-	}
-	classify := Outcome
-	if c.t.Outcome != nil {
-		classify = c.t.Outcome
-	}
-	if !a.Parsed && resp.StatusCode < 400 && headerparse.Silent(resp.Header) {
-		// The clock is dear. An answer that went well and says nothing may as
-		// well have come when its try began.
-		if a.Timed() {
-			s.now = a.Began()
-		}
-		s.outcome = classify(resp.StatusCode, false)
-		c.learnNothing(resp.StatusCode)
-		return
-	}
-	signal := a.Signal
-	if !a.Parsed { // a zero instant: the wall clock is read if a field needs it
-		signal = headerparse.Parse(resp.StatusCode, resp.Header, time.Time{})
-	}
-	if s.now = a.Began(); resp.StatusCode >= 400 || signal.Told || signal.Limits != nil {
-		s.now = c.t.retries.Now()
-		a.Ended, a.Signal, a.Parsed = s.now, signal, true
-		if c.t.Account == nil {
-			s.told = signal.Wait // zero unless told; else it is about an account, not about the host
-		}
-	}
-	s.outcome = classify(resp.StatusCode, signal.Told)
-	c.learn(&signal, s.now)
-}
-
-// hold keeps the places in flight until the body is read or closed.
-func (s *sending) hold(resp *http.Response) *http.Response {
-	if resp != nil && s.call.inFlightBounded() {
-		resp.Body = holdUntilRead(s.call.ctx(), resp, s.release)
-		s.release = nothing
-	}
-	return resp
-}
-
-func (s *sending) end() {
-	defer s.release() // also when a hook of the circuit panics
-	if s.spent != nil && !s.try.Sent() {
-		s.call.refund(s.spent)
-	}
-	s.permit.Done(s.outcome, s.told, s.now)
-}
-
-func (c *call) inFlightBounded() bool {
-	for i := range c.claims {
-		if c.claims[i].Pacer.MaxInFlight > 0 {
-			return true
-		}
-	}
-	return false
-}
 
 func closeBody(r *http.Request) {
 	if r.Body != nil {
