@@ -2,65 +2,117 @@ package admission
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
 // Gate admits. It is not safe for concurrent use.
 type Gate struct {
-	config   Config
 	limit    int
 	inFlight int
-	queue    []*Ticket
+	waiting  int // with the patient
+	patient  int
+
+	config   Config
+	seed     uint64
+	number   uint64 // of the last ticket queued
+	lines    [4]line
+	crowds   [4]line // within a line, those who share a share
+	expiries expiries
+	out      *Ticket // pushed out and not told yet
+	outLast  *Ticket
+	census   census
+	service  service
+	pressure pressure
 }
+
+// Keys of flows that are no tenant's, and the bit of those that are.
+const (
+	nobody = iota
+	crowd
+	patient
+	tenants = 1 << 63
+)
 
 // New makes a Gate. The seed decides how tenants are hashed; a server draws it
 // at random, so that nobody can choose names that collide.
 func New(c Config, seed uint64) *Gate {
-	g := &Gate{config: c}
-	g.SetLimit(c.Limit)
+	g := &Gate{config: c, seed: seed}
+	if c.MaxWait == 0 {
+		g.config.MaxWait = int64(DefaultMaxWait)
+	}
+	g.census.room = c.MaxTenants
+	if c.MaxTenants == 0 {
+		g.census.room = DefaultMaxTenants
+	}
+	for i := range g.lines {
+		g.lines[i].order, g.crowds[i].order = c.Order, c.Order
+	}
+	g.limit = max(c.Limit, 0)
 	return g
 }
 
 // Arrive admits the ticket, queues it or refuses it. It may push others out;
-// Next tells whom. A ticket that has not ended must not arrive again.
+// Next tells whom. A ticket that has not ended yet stays as it is.
 func (g *Gate) Arrive(t *Ticket, now int64) Verdict {
+	if t.state != idle {
+		if t.state == inside || t.state == nested {
+			return Admitted
+		}
+		return Queued
+	}
 	t.arrived, t.admitted = now, now
-	if t.Deadline != 0 && t.Deadline <= now {
+	if t.Deadline != 0 && !g.enough(t, now) {
+		g.pressure.refuse(now)
 		return Late
 	}
 	if t.Nested {
 		t.state = nested
 		return Admitted
 	}
-	if g.inFlight < g.limit && len(g.queue) == 0 {
+	if g.inFlight < g.limit && g.waiting == 0 {
 		g.inFlight++
 		t.state = inside
 		return Admitted
 	}
-	if len(g.queue) >= max(2*g.limit, 16) {
-		return Full
-	}
-	t.state = waiting
-	g.queue = append(g.queue, t)
-	return Queued
+	return g.enqueue(t, now)
 }
 
 // Next is the next ticket whose owner is to be told, and what: Admitted, Pushed
 // or Expired. Call it until it returns nil, after every other verb and when Due
 // has come.
 func (g *Gate) Next(now int64) (*Ticket, Verdict) {
-	if len(g.queue) == 0 {
+	if g.waiting == 0 && g.out == nil {
 		return nil, Queued
 	}
-	t := g.queue[0]
-	if now >= t.arrived+int64(DefaultMaxWait) {
-		g.queue = g.queue[1:]
-		t.state = idle
-		return t, Expired
+	return g.next(now)
+}
+
+func (g *Gate) next(now int64) (*Ticket, Verdict) {
+	for g.waiting-g.patient > g.queue() { // the limit fell, and with it the bound
+		g.push(g.victim(), now)
 	}
-	if g.inFlight < g.limit {
-		g.queue = g.queue[1:]
+	if t := g.out; t != nil {
+		g.out, t.newer = t.newer, nil
+		t.state = idle
+		return t, Pushed
+	}
+	if len(g.expiries) > 0 && g.expiries[0].due <= now {
+		t := g.expiries[0]
+		g.dequeue(t)
+		return t, g.expire(t, now)
+	}
+	if g.inFlight >= g.limit || g.waiting == 0 {
+		return nil, Queued
+	}
+	for i := range g.lines {
+		if g.lines[i].n == 0 {
+			continue
+		}
+		t := g.lines[i].pop()
+		g.gone(t)
+		if t.Deadline != 0 && !g.enough(t, now) {
+			return t, g.expire(t, now)
+		}
 		g.inFlight++
 		t.state, t.admitted = inside, now
 		return t, Admitted
@@ -72,51 +124,81 @@ func (g *Gate) Next(now int64) (*Ticket, Verdict) {
 // counts as what a request takes; a connection taken over, or a request broken
 // off, says nothing about that. It reports whether the ticket was inside.
 func (g *Gate) Leave(t *Ticket, now int64, measure bool) bool {
-	was := t.state
-	if was != inside && was != nested {
+	switch t.state {
+	case inside:
+		g.inFlight--
+	case nested:
+		measure = false
+	default:
 		return false
 	}
 	t.state = idle
-	if was == inside {
-		g.inFlight--
+	if measure {
+		g.service.add(now-t.admitted, now)
 	}
 	return true
 }
 
 // Cancel takes a waiting ticket out of the queue and reports whether it waited.
-// If it did not, it was admitted, and Leave is due, or has ended.
+// If it did not, it was admitted, and Leave is due, or it has ended.
 func (g *Gate) Cancel(t *Ticket, now int64) bool {
 	if t.state != waiting {
 		return false
 	}
+	g.dequeue(t)
 	t.state = idle
-	g.queue = slices.DeleteFunc(g.queue, func(q *Ticket) bool { return q == t })
 	return true
 }
 
-// Due is when the next waiting ticket expires, as the time that Arrive was
-// given; math.MaxInt64 if none does.
+// Due is when the next waiting ticket expires; math.MaxInt64 if none does.
 func (g *Gate) Due() int64 {
-	if len(g.queue) == 0 {
+	if len(g.expiries) == 0 {
 		return math.MaxInt64
 	}
-	return g.queue[0].arrived + int64(DefaultMaxWait)
+	return g.expiries[0].due
 }
 
-// SetLimit changes how many may be inside. Zero and below means nobody. Those
-// inside stay when it falls; nobody enters until enough have left.
+// SetLimit changes how many may be inside. Zero and below means nobody, also
+// when nobody is inside. Those inside stay when it falls; nobody enters until
+// enough have left. With the default Queue a lower limit pushes out who waits
+// beyond the new bound.
 func (g *Gate) SetLimit(n int) { g.limit = max(n, 0) }
 
 // Limit is how many may be inside.
 func (g *Gate) Limit() int { return g.limit }
 
-// InFlight is how many are inside.
+// InFlight is how many are inside, without the nested.
 func (g *Gate) InFlight() int { return g.inFlight }
 
-// Waiting is how many are queued.
-func (g *Gate) Waiting() int { return len(g.queue) }
+// Waiting is how many are queued, with the patient.
+func (g *Gate) Waiting() int { return g.waiting }
 
 // RetryAfter is what to tell who is refused now, in whole seconds from 1 to 32:
-// it doubles while many are refused and falls when few are. Random is in [0, 1);
-// it spreads those who come back.
-func (g *Gate) RetryAfter(now int64, random float64) time.Duration { return time.Second }
+// it doubles while many are refused or dropped and falls when few are. Random is
+// in [0, 1); it spreads those who come back.
+func (g *Gate) RetryAfter(now int64, random float64) time.Duration {
+	return time.Duration(g.pressure.seconds(now, random)) * time.Second
+}
+
+// queue is how many may wait.
+func (g *Gate) queue() int {
+	switch {
+	case g.config.Queue < 0:
+		return 0
+	case g.config.Queue > 0:
+		return g.config.Queue
+	}
+	return min(max(2*g.limit, 16), math.MaxInt32)
+}
+
+// enough reports whether what is left until the ticket's deadline is what
+// requests take, nine times of ten. Into an empty house it lets one go all the
+// same: if all were refused, nobody could find out that it is quick again.
+func (g *Gate) enough(t *Ticket, now int64) bool {
+	left := t.Deadline - now
+	if left <= 0 || g.inFlight == 0 {
+		return left > 0
+	}
+	p90, _ := g.service.typical(now)
+	return left >= p90
+}
