@@ -1,0 +1,248 @@
+package shed
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/politehttp/polite/internal/admission"
+)
+
+// visit is one request's way through a Gate. Visits are used again.
+type visit struct {
+	ticket  admission.Ticket
+	verdict admission.Verdict // once wake has a value
+	wake    chan struct{}     // of capacity 1: the verdict on who waits is there
+
+	turn  uint64 // under gate.mu: how often the visit was used; a mark of an earlier turn is void
+	ended bool   // the handler returned, and its client was still there: how long it took is worth knowing
+	done  int64  // under gate.mu: the handler said that the work was over then; zero: it did not
+	blank bool   // under gate.mu: and that its time tells nothing
+
+	request    *http.Request // nil: none
+	class      Class
+	attempt    int
+	timeout    time.Duration // that the client told, if hurried
+	hurried    bool
+	waited     time.Duration
+	retryAfter time.Duration
+}
+
+// visit is a fresh one.
+func (g *gate) visit() *visit {
+	if v, ok := g.visits.Get().(*visit); ok {
+		return v
+	}
+	v := &visit{wake: make(chan struct{}, 1), attempt: 1}
+	v.ticket.Value = v
+	return v
+}
+
+// put keeps a visit that has ended, for another.
+func (g *gate) put(v *visit) {
+	t := &v.ticket
+	t.Tenant, t.Known, t.Weight, t.Deadline, t.Nested, t.Patient = "", false, 0, 0, false, false
+	v.ended, v.done, v.blank = false, 0, false
+	v.request, v.class, v.attempt, v.hurried, v.waited, v.retryAfter = nil, Critical, 1, false, 0, 0
+	g.visits.Put(v)
+}
+
+// now is the time of the Gate: nanoseconds since it was made, on the clock that
+// no one sets.
+func (g *gate) now() int64 { return int64(time.Since(g.epoch)) + 1 } // 0 is no time
+
+// enter waits for a slot. "" is yes; with any other answer the visit has ended.
+func (g *gate) enter(ctx context.Context, v *visit) Reason {
+	now := g.now()
+	t := &v.ticket
+	t.Class = admission.Class(v.class)
+	t.Deadline = g.deadline(ctx, v, now)
+	parent := markFrom(ctx, g)
+
+	g.mu.Lock()
+	t.Nested = parent != nil && parent.visit.turn == parent.turn
+	switch {
+	case ctx.Err() != nil:
+		return g.turnAway(v, Gone, now)
+	case g.engine.Limit() == 0 && !t.Nested && !t.Patient:
+		return g.turnAway(v, Shut, now) // waiting is of no use
+	}
+	verdict := g.engine.Arrive(t, now)
+	if verdict == admission.Admitted && g.engine.Waiting() == 0 {
+		return g.letIn(v)
+	}
+	g.settle(now)
+	switch verdict {
+	case admission.Admitted:
+		return g.letIn(v)
+	case admission.Queued:
+		return g.await(ctx, v, now)
+	}
+	return g.turnAway(v, reason(verdict), now)
+}
+
+// deadline is when the answer is worth nothing any more; 0: never.
+func (g *gate) deadline(ctx context.Context, v *visit, now int64) int64 {
+	at := int64(math.MaxInt64)
+	if v.hurried {
+		at = now + int64(min(v.timeout, mostTimeout))
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		at = min(at, int64(deadline.Sub(g.epoch)))
+	}
+	if at == math.MaxInt64 || v.ticket.Patient {
+		return 0
+	}
+	return max(at, 1)
+}
+
+// await waits for the verdict on who is queued. It is called with the lock, and
+// gives it back.
+func (g *gate) await(ctx context.Context, v *visit, began int64) Reason {
+	g.mu.Unlock()
+	if g.hooks != nil && g.hooks.Queued != nil {
+		g.tellOr(g.hooks.Queued, v, g.abandon)
+	}
+	gone := false
+	select {
+	case <-v.wake:
+	case <-ctx.Done():
+		gone = true
+	}
+	g.mu.Lock()
+	now := g.now()
+	v.waited = time.Duration(now - began)
+	if gone || v.verdict == admission.Admitted && ctx.Err() != nil {
+		g.withdraw(v, now, gone)
+		return g.turnAway(v, Gone, now)
+	}
+	if v.verdict == admission.Admitted {
+		return g.letIn(v)
+	}
+	return g.turnAway(v, reason(v.verdict), now)
+}
+
+// withdraw ends a visit that was queued, whatever became of it since; unread:
+// its verdict, if there is one, was not received. The lock is held.
+func (g *gate) withdraw(v *visit, now int64, unread bool) {
+	if g.engine.Cancel(&v.ticket, now) {
+		g.settle(now)
+		return
+	}
+	if unread {
+		<-v.wake // it was sent under the lock, so it is there
+	}
+	if v.verdict == admission.Admitted {
+		g.giveBack(v, false)
+	}
+}
+
+// letIn counts who is let in and tells the hooks. It is called with the lock,
+// and gives it back.
+func (g *gate) letIn(v *visit) Reason {
+	g.count.admitted++
+	g.mu.Unlock()
+	if g.hooks != nil && g.hooks.Admitted != nil {
+		g.tellOr(g.hooks.Admitted, v, g.leave)
+	}
+	return ""
+}
+
+// turnAway counts a refusal and tells the hooks. It is called with the lock, and
+// gives it back.
+func (g *gate) turnAway(v *visit, why Reason, now int64) Reason {
+	v.retryAfter = g.engine.RetryAfter(now, rand.Float64())
+	g.count.refused[why]++
+	g.mu.Unlock()
+	if g.hooks != nil && g.hooks.Refused != nil {
+		g.hooks.Refused(v.event(why))
+	}
+	return why
+}
+
+// tellOr calls a hook, and ends the visit in the given way if that panics or
+// exits the goroutine: nobody else would.
+func (g *gate) tellOr(hook func(Event), v *visit, end func(*visit)) {
+	told := false
+	defer func() {
+		if !told {
+			end(v)
+		}
+	}()
+	hook(v.event(""))
+	told = true
+}
+
+// abandon ends a visit that was queued.
+func (g *gate) abandon(v *visit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.withdraw(v, g.now(), true)
+}
+
+func reason(v admission.Verdict) Reason {
+	switch v {
+	case admission.Late:
+		return WouldMiss
+	case admission.Pushed:
+		return Displaced
+	case admission.Expired:
+		return Waited
+	case admission.Gone:
+		return Gone
+	}
+	return Full
+}
+
+// settle tells all whose turn has come, or is over, and sees to it that it is
+// called again when the next one's is. The lock is held; nobody is waited for.
+func (g *gate) settle(now int64) {
+	for {
+		t, verdict := g.engine.Next(now)
+		if t == nil {
+			break
+		}
+		v := t.Value.(*visit)
+		v.verdict = verdict
+		v.wake <- struct{}{} // never full: one verdict a visit
+	}
+	due := g.engine.Due()
+	if due >= g.armed || due == math.MaxInt64 {
+		return
+	}
+	g.armed = due
+	wait := time.Duration(max(due-now, 0))
+	if g.timer == nil {
+		g.timer = time.AfterFunc(wait, g.expire)
+		return
+	}
+	g.timer.Reset(wait)
+}
+
+// expire ends waits that have become too long. The timer calls it.
+func (g *gate) expire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = math.MaxInt64
+	g.settle(g.now())
+}
+
+// leave gives the slot back, and puts the visit away.
+func (g *gate) leave(v *visit) {
+	g.mu.Lock()
+	g.giveBack(v, v.ended)
+	g.mu.Unlock()
+	g.put(v)
+}
+
+// giveBack gives a slot back to whoever is next. The lock is held.
+func (g *gate) giveBack(v *visit, measure bool) {
+	now := g.now()
+	v.turn++
+	g.engine.Leave(&v.ticket, now, measure)
+	if g.engine.Waiting() > 0 {
+		g.settle(now)
+	}
+}

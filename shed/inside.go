@@ -1,0 +1,79 @@
+package shed
+
+import (
+	"context"
+	"net/http"
+)
+
+// mark is the context of what happens inside a Gate: it says by which visit, so
+// that what is asked for within it does not wait behind its own parent.
+type mark struct {
+	context.Context
+	gate  *gate
+	visit *visit
+	turn  uint64 // of the visit: once that has ended, the mark is void
+	class Class
+	outer *mark // by which another Gate was entered before
+}
+
+type markKey struct{}
+
+func (m *mark) Value(key any) any {
+	if key == (markKey{}) {
+		return m
+	}
+	return m.Context.Value(key)
+}
+
+// markFrom is the mark of a Gate, or nil.
+func markFrom(ctx context.Context, g *gate) *mark {
+	m, _ := ctx.Value(markKey{}).(*mark)
+	for m != nil && m.gate != g {
+		m = m.outer
+	}
+	return m
+}
+
+func newMark(ctx context.Context, g *gate, v *visit) mark {
+	outer, _ := ctx.Value(markKey{}).(*mark)
+	return mark{Context: ctx, gate: g, visit: v, turn: v.turn, class: v.class, outer: outer}
+}
+
+// within is r as the handler inside sees it. One allocation has it all.
+func within(ctx context.Context, g *gate, v *visit, r *http.Request) *http.Request {
+	both := &struct {
+		mark
+		http.Request
+	}{mark: newMark(ctx, g, v)}
+	both.Request = *r.WithContext(&both.mark)
+	return &both.Request
+}
+
+// PriorityFrom returns the class of the request that was let in with this
+// context, by whatever Gate was the last: send it with calls to other services
+// (PriorityHeader), or a request that needs several of them is lost several
+// times as often.
+func PriorityFrom(ctx context.Context) (Class, bool) {
+	m, ok := ctx.Value(markKey{}).(*mark)
+	if !ok {
+		return Critical, false
+	}
+	return m.class, true
+}
+
+// Done tells the Gates that let in the request with this context that its work
+// is over at this moment, and what follows is only waiting for the client to
+// read. An adaptive limit then takes the time until now, instead of until the
+// handler returns; the slot stays in use until then. With measure false it takes
+// none: a callee's refusal that comes at once does not mean that there is room.
+// The first call counts. Without a Gate it does nothing.
+func Done(ctx context.Context, measure bool) {
+	m, _ := ctx.Value(markKey{}).(*mark)
+	for ; m != nil; m = m.outer {
+		m.gate.mu.Lock()
+		if v := m.visit; v.turn == m.turn && v.done == 0 {
+			v.done, v.blank = m.gate.now(), !measure
+		}
+		m.gate.mu.Unlock()
+	}
+}
