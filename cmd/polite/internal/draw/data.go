@@ -120,10 +120,10 @@ func (t ticks) Ticks(low, high float64) (all []plot.Tick) {
 	return all
 }
 
-// stepFor is a round number that goes into a span six to twelve times.
+// stepFor is a round number that goes into a span four to ten times.
 func stepFor(span float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(span)))
-	for _, m := range []float64{0.1, 0.2, 0.25, 0.5, 1} {
+	for _, m := range []float64{0.1, 0.2, 0.5} {
 		if span/(m*unit) <= 10 {
 			return m * unit
 		}

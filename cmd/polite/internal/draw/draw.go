@@ -18,6 +18,7 @@ package draw
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
 	"io"
 
@@ -100,7 +101,15 @@ func (p *Picture) SVG(w io.Writer) error {
 	if _, err := c.WriteTo(&b); err != nil {
 		return fmt.Errorf("draw: %s: %w", p.Name, err)
 	}
-	_, err := w.Write(b.Bytes())
+	// Where the font is missing, another one without serifs; and a name for who
+	// cannot see the picture.
+	svg := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	var title bytes.Buffer
+	if err := xml.EscapeText(&title, []byte(p.Title)); err != nil {
+		return fmt.Errorf("draw: %s: %w", p.Name, err)
+	}
+	svg = bytes.Replace(svg, []byte("\n<g "), []byte("\n<title>"+title.String()+"</title>\n<g "), 1)
+	_, err := w.Write(svg)
 	return err
 }
 
