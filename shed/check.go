@@ -6,12 +6,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/politehttp/polite/internal/admission"
+	"github.com/politehttp/polite/internal/gradient"
 )
 
 const (
@@ -42,16 +44,22 @@ type gate struct {
 	visits sync.Pool // of *visit
 	fixed  int       // Gate.Limit, if it is not adaptive
 
-	mu     sync.Mutex // guards what follows
-	engine *admission.Gate
-	pinned bool        // by SetLimit
-	timer  *time.Timer // nil: nobody has waited yet
-	armed  int64       // when the timer fires; math.MaxInt64: not
-	count  counts
+	mu       sync.Mutex // guards what follows
+	engine   *admission.Gate
+	adaptive *gradient.Limit // nil: fixed
+	pinned   bool            // by SetLimit
+	timer    *time.Timer     // nil: nobody has waited yet
+	armed    int64           // when the timer fires; math.MaxInt64: not
+	count    counts
 }
 
-// ownLimit is what the fields say.
-func (g *gate) ownLimit() int { return g.fixed }
+// ownLimit is what the fields say. The lock is held.
+func (g *gate) ownLimit() int {
+	if g.adaptive != nil {
+		return g.adaptive.Limit()
+	}
+	return g.fixed
+}
 
 // Check says what is wrong with the Gate: nil if nothing is, else the first
 // fault, with the field, its value, and what is allowed. It changes nothing.
@@ -89,8 +97,11 @@ func compile(g *Gate) (*gate, error) {
 	if in.fixed < 0 {
 		in.fixed = unlimited
 	}
+	if g.Limit == 0 {
+		in.adaptive = newAdaptive(g.Adaptive)
+	}
 	in.engine = admission.New(admission.Config{
-		Limit: in.fixed, Queue: g.Queue, Order: admission.Order(g.Order),
+		Limit: in.ownLimit(), Queue: g.Queue, Order: admission.Order(g.Order),
 		MaxWait: int64(g.MaxWait), MaxTenants: g.MaxTenants,
 	}, rand.Uint64())
 	return in, nil
@@ -123,7 +134,39 @@ func checkFields(g *Gate) error {
 			return fmt.Errorf("shed: Gate.HealthPaths[%d] is %q; a path begins with a slash", i, p)
 		}
 	}
+	return g.Adaptive.check()
+}
+
+// check is part of Gate.Check.
+func (a *Adaptive) check() error {
+	if a == nil {
+		return nil
+	}
+	l := newAdaptive(a)
+	switch {
+	case a.Min < 0 || a.Max < 0 || a.Initial < 0:
+		return fmt.Errorf("shed: Gate.Adaptive is {Min: %d, Max: %d, Initial: %d}; none may be negative", a.Min, a.Max, a.Initial)
+	case l.Min > l.Max:
+		return fmt.Errorf("shed: Gate.Adaptive.Min is %d and Max is %d; Min is at most Max", l.Min, l.Max)
+	case l.Initial < l.Min || l.Initial > l.Max:
+		return fmt.Errorf("shed: Gate.Adaptive.Initial is %d; allowed is from Min, %d, to Max, %d", l.Initial, l.Min, l.Max)
+	}
 	return nil
+}
+
+// newAdaptive is the engine of an Adaptive; nil: the zero value.
+func newAdaptive(a *Adaptive) *gradient.Limit {
+	l := &gradient.Limit{Min: 2 * runtime.GOMAXPROCS(0), Max: 1000, Seed: rand.Uint64()}
+	if a != nil && a.Max != 0 {
+		l.Max = a.Max
+	}
+	if l.Min = min(l.Min, l.Max); a != nil && a.Min != 0 {
+		l.Min = a.Min
+	}
+	if l.Initial = min(max(20, l.Min), l.Max); a != nil && a.Initial != 0 {
+		l.Initial = a.Initial
+	}
+	return l
 }
 
 // tokenChars may stand in the name of a header field (RFC 9110 section 5.6.2).

@@ -16,19 +16,32 @@ type visit struct {
 	verdict admission.Verdict // once wake has a value
 	wake    chan struct{}     // of capacity 1: the verdict on who waits is there
 
-	turn  uint64 // under gate.mu: how often the visit was used; a mark of an earlier turn is void
-	ended bool   // the handler returned, and its client was still there: how long it took is worth knowing
-	done  int64  // under gate.mu: the handler said that the work was over then; zero: it did not
-	blank bool   // under gate.mu: and that its time tells nothing
+	class   Class
+	attempt int
+	request *http.Request // nil: none
+	timeout time.Duration // that the client told, if hurried
+	hurried bool
 
-	request    *http.Request // nil: none
-	class      Class
-	attempt    int
-	timeout    time.Duration // that the client told, if hurried
-	hurried    bool
-	waited     time.Duration
-	retryAfter time.Duration
+	arrived    int64
+	waited     time.Duration // once it was queued
+	retryAfter time.Duration // once it was refused
+	ended      ending
+
+	// Under gate.mu: how often the visit was used, for a mark of an earlier turn is
+	// void, and what Done was told.
+	turn  uint64
+	done  int64 // when the work was over; 0: when the slot comes back
+	blank bool  // its time tells nothing
 }
+
+// ending is how the work of a visit ended.
+type ending uint8
+
+const (
+	broken ending = iota // by a panic, or its client left: how long it took tells nothing
+	whole
+	late // its deadline was over first
+)
 
 // visit is a fresh one.
 func (g *gate) visit() *visit {
@@ -43,9 +56,9 @@ func (g *gate) visit() *visit {
 // put keeps a visit that has ended, for another.
 func (g *gate) put(v *visit) {
 	t := &v.ticket
-	t.Tenant, t.Known, t.Weight, t.Deadline, t.Nested, t.Patient = "", false, 0, 0, false, false
-	v.ended, v.done, v.blank = false, 0, false
-	v.request, v.class, v.attempt, v.hurried, v.waited, v.retryAfter = nil, Critical, 1, false, 0, 0
+	t.Tenant, t.Known, t.Weight, t.Nested, t.Patient = "", false, 0, false, false
+	v.class, v.attempt, v.request, v.hurried = Critical, 1, nil, false
+	v.waited, v.retryAfter, v.ended, v.done, v.blank = 0, 0, broken, 0, false
 	g.visits.Put(v)
 }
 
@@ -56,6 +69,7 @@ func (g *gate) now() int64 { return int64(time.Since(g.epoch)) + 1 } // 0 is no 
 // enter waits for a slot. "" is yes; with any other answer the visit has ended.
 func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	now := g.now()
+	v.arrived = now
 	t := &v.ticket
 	t.Class = admission.Class(v.class)
 	t.Deadline = g.deadline(ctx, v, now)
@@ -78,7 +92,7 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	case admission.Admitted:
 		return g.letIn(v)
 	case admission.Queued:
-		return g.await(ctx, v, now)
+		return g.await(ctx, v)
 	}
 	return g.turnAway(v, reason(verdict), now)
 }
@@ -100,7 +114,7 @@ func (g *gate) deadline(ctx context.Context, v *visit, now int64) int64 {
 
 // await waits for the verdict on who is queued. It is called with the lock, and
 // gives it back.
-func (g *gate) await(ctx context.Context, v *visit, began int64) Reason {
+func (g *gate) await(ctx context.Context, v *visit) Reason {
 	g.mu.Unlock()
 	if g.hooks != nil && g.hooks.Queued != nil {
 		g.tellOr(g.hooks.Queued, v, g.abandon)
@@ -113,7 +127,7 @@ func (g *gate) await(ctx context.Context, v *visit, began int64) Reason {
 	}
 	g.mu.Lock()
 	now := g.now()
-	v.waited = time.Duration(now - began)
+	v.waited = time.Duration(now - v.arrived)
 	if gone || v.verdict == admission.Admitted && ctx.Err() != nil {
 		g.withdraw(v, now, gone)
 		return g.turnAway(v, Gone, now)
@@ -135,7 +149,7 @@ func (g *gate) withdraw(v *visit, now int64, unread bool) {
 		<-v.wake // it was sent under the lock, so it is there
 	}
 	if v.verdict == admission.Admitted {
-		g.giveBack(v, false)
+		g.giveBack(v, broken)
 	}
 }
 
@@ -238,11 +252,26 @@ func (g *gate) leave(v *visit) {
 }
 
 // giveBack gives a slot back to whoever is next. The lock is held.
-func (g *gate) giveBack(v *visit, measure bool) {
+func (g *gate) giveBack(v *visit, how ending) {
 	now := g.now()
 	v.turn++
-	g.engine.Leave(&v.ticket, now, measure)
+	if g.adaptive != nil && !g.pinned && !v.ticket.Nested && how != broken && !v.blank {
+		g.sample(v, now, how)
+	}
+	g.engine.Leave(&v.ticket, now, how == whole)
 	if g.engine.Waiting() > 0 {
 		g.settle(now)
+	}
+}
+
+// sample tells the adaptive limit how long one took, and obeys it.
+func (g *gate) sample(v *visit, now int64, how ending) {
+	over := now
+	if v.done != 0 {
+		over = v.done
+	}
+	g.adaptive.Sample(now, over-v.arrived-v.ticket.Waited(), g.engine.InFlight(), how == late)
+	if n := g.adaptive.Limit(); n != g.engine.Limit() {
+		g.engine.SetLimit(n)
 	}
 }

@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"time"
@@ -164,7 +165,12 @@ func (h *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = within(ctx, g, v, r)
 	}
 	h.next.ServeHTTP(w, r)
-	v.ended = ctx.Err() == nil
+	switch err := ctx.Err(); err {
+	case nil:
+		v.ended = whole
+	case context.DeadlineExceeded:
+		v.ended = late
+	}
 }
 
 // serveLongLived serves without a slot, and counts.

@@ -101,7 +101,7 @@ func (s Slot) Leave() {
 	s.gate.mu.Lock()
 	first := s.visit.turn == s.turn
 	if first {
-		s.gate.giveBack(s.visit, true)
+		s.gate.giveBack(s.visit, whole)
 	}
 	s.gate.mu.Unlock()
 	if first {
