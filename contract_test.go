@@ -13,6 +13,7 @@ import (
 	"github.com/politehttp/polite/observe"
 	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/quota"
+	"github.com/politehttp/polite/retry"
 )
 
 // everything is a Transport with every room in use.
@@ -20,7 +21,9 @@ func everything(base http.RoundTripper) *polite.Transport {
 	t := polite.NewTransport(base)
 	t.Keys = &idempotency.Keys{}
 	t.Quotas = []*quota.Quota{{Name: "day", Limit: 1e6, Period: quota.Day, Actual: func(*http.Response) int64 { return 2 }}}
-	t.Pacer = &pacer.Pacer{Rate: pacer.Per(1000, time.Second), Burst: 1000, MaxInFlight: 100}
+	t.Pacer = &pacer.Pacer{Rate: pacer.Per(1000, time.Second), Burst: 1000, MaxInFlight: 100, AdaptInFlight: true}
+	t.Throttle = &breaker.Throttle{}
+	t.Retry.AttemptHeader, t.Retry.DeadlineHeader = retry.AttemptHeader, retry.DeadlineHeader
 	t.Lanes = []polite.Lane{
 		{Pattern: "/", Pacer: &pacer.Pacer{Rate: pacer.Per(1000, time.Second), Burst: 1000}},
 		{Pacer: &pacer.Pacer{}, Limits: []string{"*"}},
@@ -39,6 +42,15 @@ func TestContract(t *testing.T) {
 			t.Breaker = &breaker.Breaker{Failures: 1, OpenFor: time.Hour}
 			done, _ := t.Breaker.Acquire("http://provider.test:80") // the host of rttest
 			done(breaker.Failure)
+			return t
+		}),
+		rttest.Refuses("throttle", func(base http.RoundTripper) http.RoundTripper {
+			t := everything(base)
+			t.Throttle = &breaker.Throttle{MaxReject: 1, MinCalls: 1000, PassEvery: -1}
+			for range 300_000 { // all but one in as many
+				p, _ := t.Throttle.Enter("http://provider.test:80", time.Time{}, 1)
+				p.Done(breaker.Failure, time.Time{})
+			}
 			return t
 		}),
 		rttest.Refuses("pacer", func(base http.RoundTripper) http.RoundTripper {
@@ -79,7 +91,7 @@ func TestContract(t *testing.T) {
 	})
 	t.Run("everything", func(t *testing.T) {
 		rttest.Run(t, func(base http.RoundTripper) http.RoundTripper { return everything(base) },
-			append(refusals, rttest.Adds("Idempotency-Key"))...)
+			append(refusals, rttest.Adds("Idempotency-Key", retry.AttemptHeader, retry.DeadlineHeader))...)
 	})
 	t.Run("nothing", func(t *testing.T) {
 		rttest.Run(t, func(base http.RoundTripper) http.RoundTripper { return &polite.Transport{Base: base} }, rttest.WithoutRetry())

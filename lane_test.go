@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite"
+	"github.com/politehttp/polite/breaker"
 	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/quota"
+	"github.com/politehttp/polite/retry"
 )
 
 type senderKey struct{}
@@ -124,6 +127,10 @@ func TestCheck(t *testing.T) {
 		`Lanes[0].Pattern is "post /messages"`: lane("post /messages", &pacer.Pacer{}),
 		"Lanes[0].Pacer.Rate is 10 per 0s":     lane("", &pacer.Pacer{Rate: pacer.Rate{Count: 10}}),
 		"Transport.Pacer.Rate is 0 per 1s":     {Pacer: &pacer.Pacer{Rate: pacer.Rate{Per: time.Second}}},
+		`Retry.AttemptHeader is "Try: 1\r\nX"`: {Retry: &retry.Policy{AttemptHeader: "Try: 1\r\nX"}},
+		`Retry.DeadlineHeader is "a b"`:        {Retry: &retry.Policy{DeadlineHeader: "a b"}},
+		`DeadlineHeader are both "x-try"`:      {Retry: &retry.Policy{AttemptHeader: "x-try", DeadlineHeader: "X-Try"}},
+		"Throttle.K is NaN":                    {Throttle: &breaker.Throttle{K: math.NaN()}},
 		"Quotas[1] is nil":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1}, nil}},
 		"Quotas[0]: quota":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1, Period: -77}}},
 	} {

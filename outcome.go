@@ -42,3 +42,13 @@ func outcomeOf(ctx context.Context, a *retry.Attempt, err error) breaker.Outcome
 	}
 	return breaker.Unreachable
 }
+
+// missed reports whether an attempt got no answer in time, by AttemptTimeout, by
+// the caller's deadline, or by a time limit of Base.
+func missed(ctx context.Context, a *retry.Attempt, err error) bool {
+	if a.Refused || a.Faulty || errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	var t interface{ Timeout() bool }
+	return ctx.Err() != nil || errors.As(err, &t) && t.Timeout()
+}

@@ -25,6 +25,9 @@ type sending struct {
 // read learns from an answer.
 func (s *sending) read(resp *http.Response, err error) {
 	c, a := s.call, s.try
+	if c.t.adapts {
+		s.adapt(resp, err)
+	}
 	if s.spent != nil {
 		c.settle(s.spent, resp, a.NeverProcessed)
 	}
@@ -61,6 +64,26 @@ func (s *sending) read(resp *http.Response, err error) {
 	c.learn(&signal, s.now)
 }
 
+// adapt tells those pacers that find out how much may be in flight whether there
+// was room for the call.
+func (s *sending) adapt(resp *http.Response, err error) {
+	dropped := false
+	switch {
+	case err != nil:
+		if !missed(s.call.ctx(), s.try, err) {
+			return
+		}
+		dropped = true
+	case resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusServiceUnavailable:
+		dropped = true
+	case resp.StatusCode >= 500:
+		return
+	}
+	for _, c := range s.call.places() {
+		c.Pacer.Adapt(c.Key, dropped)
+	}
+}
+
 // hold keeps the places in flight until the body is read or closed.
 func (s *sending) hold(resp *http.Response) *http.Response {
 	if resp != nil && s.call.inFlightBounded() {
@@ -81,7 +104,7 @@ func (s *sending) end() {
 
 func (c *call) inFlightBounded() bool {
 	for i := range c.claims {
-		if c.claims[i].Pacer.MaxInFlight > 0 {
+		if p := c.claims[i].Pacer; p.MaxInFlight > 0 || p.AdaptInFlight {
 			return true
 		}
 	}

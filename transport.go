@@ -68,6 +68,7 @@ type Transport struct {
 	idle    sync.Pool // of *call
 	compile sync.Once
 	lanes   []lane
+	adapts  bool // a pacer finds out how much may be in flight
 	invalid error
 }
 
@@ -89,8 +90,8 @@ type Transport struct {
 //   - No idempotency keys, for most providers ignore them, and a key that is
 //     ignored makes a repeat unsafe.
 //   - Off, and worth a thought where many clients may overload one provider: a
-//     Throttle, for a provider that refuses part of the calls; Adaptive in
-//     Pacer, for how many calls may be in flight; and Retry's AttemptHeader and
+//     Throttle, for a provider that refuses part of the calls; AdaptInFlight
+//     in Pacer, for how many calls may be in flight at once; and Retry's AttemptHeader and
 //     DeadlineHeader, by which a provider drops what is not worth its time.
 func NewTransport(base http.RoundTripper) *Transport {
 	return &Transport{
@@ -119,6 +120,10 @@ func (t *Transport) prepare() {
 		return
 	}
 	t.lanes, t.invalid = compileLanes(t.Lanes)
+	t.adapts = t.Pacer != nil && t.Pacer.AdaptInFlight
+	for i := range t.lanes {
+		t.adapts = t.adapts || t.lanes[i].Pacer.AdaptInFlight
+	}
 	if h := t.Hooks; h != nil && h.BreakerChanged != nil && t.Breaker != nil {
 		t.Breaker.Notify(func(key string, from, to breaker.State) {
 			// No call owns a circuit, so no call's context goes with it.

@@ -128,8 +128,11 @@ func (p *Pacer) newLine(key string, now int64) *line {
 	l := &line{pacer: p, key: key}
 	l.bucket.set(p.pace, now)
 	l.learnt.fedAt, l.flight.markAt = now, now
-	if p.MaxInFlight > 0 {
+	if p.bounded() {
 		l.release = l.land
+	}
+	if p.AdaptInFlight {
+		l.aimd = newAIMD(p.MaxInFlight)
 	}
 	l.refresh(now)
 	return l

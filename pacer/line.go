@@ -30,6 +30,7 @@ type line struct {
 	rations  rations
 	flight   flight
 	inFlight int
+	aimd     *aimd  // nil: not AdaptInFlight
 	release  func() // bound once; counts a call out
 	local    int64  // Shared failed: until then this process paces itself
 	apart    apart  // at its share
@@ -76,7 +77,7 @@ func (l *line) soonest(now, ahead, n int64) (at int64, why observe.Reason) {
 
 // full tells whether as many calls are in flight as may be.
 func (l *line) full() bool {
-	return l.pacer.MaxInFlight > 0 && l.inFlight >= l.pacer.MaxInFlight
+	return l.pacer.bounded() && l.inFlight >= l.maxInFlight()
 }
 
 // shared tells whether a store, and not the bucket here, keeps the rate.
@@ -116,8 +117,11 @@ func (l *line) take(now, n int64) {
 		l.spread.take(now, n, l.out(now))
 	}
 	l.rations.take(now, n)
-	if l.pacer.MaxInFlight > 0 {
+	if l.pacer.bounded() {
 		l.inFlight++
+		if l.aimd != nil {
+			l.aimd.left(now, l.inFlight)
+		}
 	}
 }
 
@@ -238,6 +242,9 @@ func (l *line) fresh(now int64) int64 {
 	if l.spread.on {
 		at = max(at, l.spread.free)
 	}
+	if l.aimd != nil {
+		at = max(at, l.aimd.fresh())
+	}
 	at = l.rations.fresh(at)
 	if l.hold.empty { // the bucket is going to be as settle leaves it
 		return max(at, l.bucket.fresh(l.hold.end, 1))
@@ -250,7 +257,7 @@ func (l *line) refresh(now int64) {
 	held := l.hold.active(now) || l.hold.gap > 0 || l.hold.empty
 	quiet := !held && !l.spread.on && !l.learnt.on() && len(l.rations) == 0
 	l.quiet.Store(quiet)
-	l.free.Store(quiet && l.bucket.pace.Rate.none() && l.pacer.MaxInFlight <= 0 && l.calls() == 0)
+	l.free.Store(quiet && l.bucket.pace.Rate.none() && !l.pacer.bounded() && l.calls() == 0)
 }
 
 // learnt is the pace that a learner found, kept by a theoretical arrival

@@ -14,13 +14,15 @@
 //	Wait ─ key ┼─ learnt     a rate found from refusals that tell no numbers (CUBIC)
 //	           ├─ spread     little is left: that, evenly until its reset
 //	           │             a limit was spent: from then on, what it gives
-//	           └─ in flight  MaxInFlight calls at most between Wait and release
+//	           └─ in flight  MaxInFlight calls at most between Wait and release, or
+//	                         as many as are found to be accepted (AdaptInFlight)
 //
 // # Which to choose
 //
 //	you know the rate, and bursts are fine     Rate and Burst, see Within
 //	you know the rate, and bursts are refused  Shape: LeakyBucket
 //	you know nothing                           the zero Pacer, and Observe each answer
+//	it is overloaded, not counting             AdaptInFlight, and Adapt for each answer
 //	two limits count one call                  WaitAll, a pacer for each
 //	many processes use one account             Shared
 //	bytes, not calls                           Reader
@@ -74,8 +76,14 @@ type Pacer struct {
 	// Shape is TokenBucket, the zero value, or LeakyBucket.
 	Shape Shape
 	// MaxInFlight is how many calls of a key may be between Wait and release.
-	// Zero: unbounded.
+	// Zero: unbounded; with AdaptInFlight, 200.
 	MaxInFlight int
+	// AdaptInFlight finds out how many calls of a key may be in flight, from 1
+	// to MaxInFlight, by what [Pacer.Adapt] says of them: 20 to begin with, a
+	// tenth less where calls are dropped, and one more for each round trip in
+	// which at least half was used and none dropped, twice as many until the
+	// first is. A key of which no call left for 5 minutes begins anew.
+	AdaptInFlight bool
 	// MaxQueue is how many calls may wait, of all keys together; more get
 	// ErrQueueFull at once. Zero: 10,000. Negative: unbounded.
 	MaxQueue int
@@ -236,6 +244,9 @@ func (l *line) land() {
 	defer r.mu.Unlock()
 	if l.inFlight > 0 {
 		l.inFlight--
+	}
+	if l.aimd != nil {
+		l.aimd.ended(l.inFlight)
 	}
 	if l.inFlight == 0 {
 		l.pacer.loosen()

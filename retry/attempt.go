@@ -112,8 +112,15 @@ func (a *Attempt) event() observe.Attempt {
 func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	c, r := a.call, a.Request
 	ctx, limit := r.Context(), a.limit()
-	once := !c.bodiless && c.safe && c.policy.attempts() > 1 && repeatsBelow(r, c.Header)
-	if c.body == nil && c.Header == nil && !c.traced && !once && limit == 0 && (c.bodiless || isInMemory(r.Body)) {
+	header := c.Header
+	if c.policy.tells() {
+		if header == nil {
+			header = r.Header
+		}
+		header = a.telling(header, r, limit)
+	}
+	once := !c.bodiless && c.safe && c.policy.attempts() > 1 && repeatsBelow(r, header)
+	if c.body == nil && header == nil && !c.traced && !once && limit == 0 && (c.bodiless || isInMemory(r.Body)) {
 		resp, err := checked(base.RoundTrip(r))
 		if err != nil {
 			a.explain(r, err, nil, nil)
@@ -146,8 +153,8 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 		f = &up.flight
 		r = f.copy(r, ctx)
 	}
-	if c.Header != nil {
-		r.Header = c.Header
+	if header != nil {
+		r.Header = header
 	}
 	if once {
 		r.GetBody = nil

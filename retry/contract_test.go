@@ -20,3 +20,11 @@ func TestContractWithAttemptTimeout(t *testing.T) {
 		return &retry.Transport{Base: base, Policy: &retry.Policy{AttemptTimeout: time.Hour}}
 	})
 }
+
+func TestContractWithFieldsOnTheWire(t *testing.T) {
+	rttest.Run(t, func(base http.RoundTripper) http.RoundTripper {
+		return &retry.Transport{Base: base, Policy: &retry.Policy{
+			AttemptTimeout: time.Hour, AttemptHeader: retry.AttemptHeader, DeadlineHeader: retry.DeadlineHeader,
+		}}
+	}, rttest.Adds(retry.AttemptHeader, retry.DeadlineHeader))
+}

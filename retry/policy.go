@@ -51,6 +51,23 @@ type Policy struct {
 	// Key is what the budget counts against. Nil: scheme://host:port.
 	Key func(*http.Request) string
 
+	// AttemptHeader names a field by which each attempt tells its number: 1 is
+	// the first. An overloaded provider can refuse repeats first, and one that
+	// is called through several layers sees where load multiplies. The
+	// recommended name is the constant AttemptHeader. Empty: not sent.
+	AttemptHeader string
+
+	// DeadlineHeader names a field by which each attempt tells how many
+	// milliseconds there are until nobody waits for its answer any more: until
+	// AttemptTimeout or the caller's deadline, whichever comes first, at least 1.
+	// So a provider with a queue need not work for a caller who has left. Without
+	// either end nothing is sent. The recommended name is the constant
+	// DeadlineHeader. Empty: not sent.
+	//
+	// A field that the caller has set stays as it is. With Header[name] = nil a
+	// request tells nothing.
+	DeadlineHeader string
+
 	// Check overrides the table in the package comment for one attempt. It
 	// cannot allow what is never done: send a body that cannot be rewound, go
 	// on after the caller's context ended, exceed MaxAttempts, a deadline or
