@@ -29,9 +29,9 @@ type visit struct {
 
 	// Under gate.mu: how often the visit was used, for a mark of an earlier turn is
 	// void, and what Done was told.
-	turn  uint64
-	done  int64 // when the work was over; 0: when the slot comes back
-	blank bool  // its time tells nothing
+	turn    uint64
+	done    int64 // when the work was over; 0: when the slot comes back
+	refused bool  // by what the work needed
 }
 
 // ending is how the work of a visit ended.
@@ -58,7 +58,7 @@ func (g *gate) put(v *visit) {
 	t := &v.ticket
 	t.Tenant, t.Known, t.Weight, t.Nested, t.Patient = "", false, 0, false, false
 	v.class, v.attempt, v.request, v.hurried = Critical, 1, nil, false
-	v.waited, v.retryAfter, v.ended, v.done, v.blank = 0, 0, broken, 0, false
+	v.waited, v.retryAfter, v.ended, v.done, v.refused = 0, 0, broken, 0, false
 	g.visits.Put(v)
 }
 
@@ -255,7 +255,7 @@ func (g *gate) leave(v *visit) {
 func (g *gate) giveBack(v *visit, how ending) {
 	now := g.now()
 	v.turn++
-	if g.adaptive != nil && !g.pinned && !v.ticket.Nested && how != broken && !v.blank {
+	if g.adaptive != nil && !g.pinned && !v.ticket.Nested && (how != broken || v.done != 0) {
 		g.sample(v, now, how)
 	}
 	g.engine.Leave(&v.ticket, now, how == whole)
@@ -270,7 +270,7 @@ func (g *gate) sample(v *visit, now int64, how ending) {
 	if v.done != 0 {
 		over = v.done
 	}
-	g.adaptive.Sample(now, over-v.arrived-v.ticket.Waited(), g.engine.InFlight(), how == late)
+	g.adaptive.Sample(now, over-v.arrived-v.ticket.Waited(), g.engine.InFlight(), how == late && v.done == 0 || v.refused)
 	if n := g.adaptive.Limit(); n != g.engine.Limit() {
 		g.engine.SetLimit(n)
 	}

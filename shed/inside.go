@@ -62,17 +62,18 @@ func PriorityFrom(ctx context.Context) (Class, bool) {
 }
 
 // Done tells the Gates that let in the request with this context that its work
-// is over at this moment, and what follows is only waiting for the client to
-// read. An adaptive limit then takes the time until now, instead of until the
-// handler returns; the slot stays in use until then. With measure false it takes
-// none: a callee's refusal that comes at once does not mean that there is room.
-// The first call counts. Without a Gate it does nothing.
-func Done(ctx context.Context, measure bool) {
+// is over at this moment, and what follows is only sending: an adaptive limit
+// takes the time until now, instead of until the handler returns. The slot stays
+// in use until then. With served false the work could not be done because
+// something that it needs refused or gave up: that counts as a sign of too much,
+// and however quick it came, not as a sign of room. The first call counts.
+// Without a Gate it does nothing.
+func Done(ctx context.Context, served bool) {
 	m, _ := ctx.Value(markKey{}).(*mark)
 	for ; m != nil; m = m.outer {
 		m.gate.mu.Lock()
 		if v := m.visit; v.turn == m.turn && v.done == 0 {
-			v.done, v.blank = m.gate.now(), !measure
+			v.done, v.refused = m.gate.now(), !served
 		}
 		m.gate.mu.Unlock()
 	}

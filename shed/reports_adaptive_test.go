@@ -1,0 +1,233 @@
+package shed_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/politehttp/polite/shed"
+)
+
+// server has so many workers, and work for each request that takes a random
+// time around the mean. What comes beyond the workers waits within it, and no
+// processor is busy with that.
+type server struct {
+	workers chan struct{}
+	mean    atomic.Int64
+	random  *rand.Rand // used by run alone
+}
+
+func newServer(workers int, mean time.Duration) *server {
+	s := &server{workers: make(chan struct{}, workers), random: rand.New(rand.NewPCG(1, 2))}
+	s.mean.Store(int64(mean))
+	return s
+}
+
+func (s *server) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	s.workers <- struct{}{}
+	defer func() { <-s.workers }()
+	share := r.Context().Value(shareKey{}).(float64)
+	time.Sleep(time.Duration(share * float64(s.mean.Load())))
+}
+
+type shareKey struct{}
+
+// answer keeps the status alone.
+type answer struct{ status int }
+
+func (a *answer) Header() http.Header         { return http.Header{} }
+func (a *answer) Write(b []byte) (int, error) { return len(b), nil }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+
+// load is what came of the requests of a run.
+type load struct{ served, refused atomic.Int64 }
+
+// run sends requests at random moments, on average so many a second, for so long
+// and waits for the last answer. Each takes between half of the mean and one and
+// a half.
+func (s *server) run(h http.Handler, rate float64, period time.Duration, every func()) *load {
+	l := new(load)
+	end := time.Now().Add(period)
+	var open atomic.Int64
+	for time.Now().Before(end) {
+		time.Sleep(time.Duration(s.random.ExpFloat64() / rate * float64(time.Second)))
+		r := request("/")
+		r = r.WithContext(context.WithValue(r.Context(), shareKey{}, 0.5+s.random.Float64()))
+		open.Add(1)
+		go func() {
+			defer open.Add(-1)
+			w := &answer{status: http.StatusOK}
+			h.ServeHTTP(w, r)
+			if w.status == http.StatusOK {
+				l.served.Add(1)
+			} else {
+				l.refused.Add(1)
+			}
+		}()
+		if every != nil {
+			every()
+		}
+	}
+	for open.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return l
+}
+
+func limit(g *shed.Gate) int { return g.Stats().Limit }
+
+func instantRefusals(t *testing.T) {
+	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
+	s := newServer(1000, time.Millisecond)
+	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer shed.Done(r.Context(), false) // the callee said no, at once
+		s.ServeHTTP(w, r)
+	}))
+	s.run(h, 30_000, 2*time.Second, func() {
+		if limit(g) > 20 {
+			t.Fatal("the limit rises")
+		}
+	})
+	assert.Less(t, limit(g), 20)
+}
+
+func atTheMaximum(t *testing.T) {
+	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Max: 50}}
+	s := newServer(1000, 20*time.Millisecond)
+	reached, least := false, 50
+	s.run(g.Handler(s), 2_400, 40*time.Second, func() {
+		n := limit(g)
+		reached = reached || n == 50
+		if reached {
+			least = min(least, n)
+		}
+	})
+	assert.True(t, reached)
+	assert.GreaterOrEqual(t, least, 40)
+}
+
+func roomIsFound(t *testing.T) {
+	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20}}
+	s := newServer(1000, 50*time.Millisecond)
+	began, found := time.Now(), time.Duration(0)
+	s.run(g.Handler(s), 9_000, 8*time.Second, func() {
+		if found == 0 && limit(g) >= 400 {
+			found = time.Since(began)
+		}
+	})
+	assert.NotZero(t, found)
+	assert.LessOrEqual(t, found, 5*time.Second)
+}
+
+func longIncident(t *testing.T) {
+	g := &shed.Gate{}
+	s := newServer(20, 100*time.Millisecond)
+	h := g.Handler(s)
+	s.run(h, 300, 2*time.Minute, nil) // of 200 that it can do
+	before := limit(g)
+	s.mean.Store(int64(time.Second))
+	slow := s.run(h, 60, 30*time.Minute, nil) // of 20
+	during := limit(g)
+	s.mean.Store(int64(100 * time.Millisecond))
+	s.run(h, 300, time.Minute, nil)
+	after := s.run(h, 300, time.Minute, nil)
+	t.Log(before, during, limit(g), slow.served.Load(), after.served.Load())
+	assert.LessOrEqual(t, during, 2*before)
+	assert.GreaterOrEqual(t, slow.served.Load(), int64(20*30*60*90/100))
+	assert.GreaterOrEqual(t, after.served.Load(), int64(200*60*95/100))
+	assert.LessOrEqual(t, limit(g), 2*before)
+}
+
+func residualErrors(t *testing.T) {
+	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 4, Min: 4}}
+	s := newServer(100, 50*time.Millisecond)
+	n := 0
+	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		if r.Context().Value(shareKey{}).(float64) < 0.505 { // one in 200
+			shed.Done(r.Context(), false)
+		}
+	}))
+	_ = n
+	s.run(h, 2_500, 20*time.Second, nil)
+	end := s.run(h, 2_500, 10*time.Second, nil)
+	assert.GreaterOrEqual(t, end.served.Load(), int64(2_000*10*90/100))
+}
+
+func probingIsFree(t *testing.T) {
+	g := &shed.Gate{}
+	s := newServer(20, 50*time.Millisecond)
+	l := s.run(g.Handler(s), 0.78*400, 10*time.Minute, nil)
+	assert.LessOrEqual(t, l.refused.Load(), l.served.Load()/1000)
+}
+
+func probesApart(t *testing.T) {
+	// Where the limit turns down, in two processes under the same load.
+	turns := func() map[time.Duration]bool {
+		g := &shed.Gate{}
+		s := newServer(20, 50*time.Millisecond)
+		at, last, down := map[time.Duration]bool{}, 0, false
+		began := time.Now()
+		s.run(g.Handler(s), 500, 5*time.Minute, func() {
+			n := limit(g)
+			if n < last && !down {
+				at[time.Since(began).Truncate(100*time.Millisecond)] = true
+			}
+			if n != last {
+				down = n < last
+			}
+			last = n
+		})
+		return at
+	}
+	one, two := turns(), turns()
+	both := 0
+	for at := range one {
+		if two[at] {
+			both++
+		}
+	}
+	t.Log(len(one), len(two), both)
+	assert.NotZero(t, len(one))
+	assert.LessOrEqual(t, both, len(one)/2)
+}
+
+func slotToTheEnd(t *testing.T) {
+	// The work takes 20 ms, and its client a minute to read.
+	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
+	h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		time.Sleep(20 * time.Millisecond)
+		shed.Done(r.Context(), true)
+		if r.URL.Path == "/slow" {
+			time.Sleep(time.Minute)
+		}
+	}))
+	for range 50 {
+		await(startAll(h, 10, "/")...)
+	}
+	before := limit(g)
+	for range 10 {
+		all := startAll(h, 10, "/slow")
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, 10, g.Stats().InFlight)
+		await(all...)
+	}
+	assert.GreaterOrEqual(t, limit(g), before)
+}
+
+func lockBound(t *testing.T) {
+	g := &shed.Gate{}
+	s := newServer(1, 5*time.Millisecond) // one lock, and 200 a second
+	h := g.Handler(s)
+	s.run(h, 600, 30*time.Second, nil)
+	l := s.run(h, 600, 30*time.Second, nil)
+	synctest.Wait()
+	assert.GreaterOrEqual(t, l.served.Load(), int64(200*30*90/100))
+	assert.Greater(t, l.refused.Load(), int64(300*30))
+}
