@@ -82,7 +82,8 @@ type Pacer struct {
 	// to MaxInFlight, by what [Pacer.Adapt] says of them: 20 to begin with, a
 	// tenth less where calls are dropped, and one more for each round trip in
 	// which at least half was used and none dropped, twice as many until the
-	// first is. A key of which no call left for 5 minutes begins anew.
+	// first is. A key of which no call left for 5 minutes begins anew. Refusals
+	// without a number slow the pace down besides, as they always do.
 	AdaptInFlight bool
 	// MaxQueue is how many calls may wait, of all keys together; more get
 	// ErrQueueFull at once. Zero: 10,000. Negative: unbounded.
