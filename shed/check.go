@@ -111,8 +111,8 @@ func checkFields(g *Gate) error {
 	switch {
 	case g.Limit != 0 && g.Adaptive != nil:
 		return fmt.Errorf("shed: Gate.Limit is %d and Adaptive is set; a gate has one of them", g.Limit)
-	case g.Limit > unlimited:
-		return fmt.Errorf("shed: Gate.Limit is %d; allowed is up to %d, and negative for any number", g.Limit, unlimited)
+	case g.Limit >= unlimited:
+		return fmt.Errorf("shed: Gate.Limit is %d; allowed is up to %d, and negative for any number", g.Limit, unlimited-1)
 	case g.Order < Wine || g.Order > Milk:
 		return fmt.Errorf("shed: Gate.Order is %d; allowed are Wine and Milk", g.Order)
 	case g.Known != nil && g.Tenant == nil:

@@ -1,0 +1,153 @@
+package shed_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/shed"
+)
+
+func TestWaitSlowsAProducerDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 2, Queue: -1, MaxWait: time.Millisecond}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 10 { // a second each, two at once
+			release, err := g.Wait(t.Context())
+			require.NoError(t, err)
+			all.Go(func() {
+				defer release()
+				time.Sleep(time.Second)
+			})
+		}
+		assert.Equal(t, 4*time.Second, time.Since(began))
+		all.Wait()
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		assert.Zero(t, g.Stats().InFlight)
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1}
+		release, err := g.Wait(t.Context())
+		require.NoError(t, err)
+
+		why := errors.New("no more")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		began := time.Now()
+		_, err = g.Wait(ctx)
+		assert.ErrorIs(t, err, why)
+		assert.ErrorContains(t, err, "shed: ")
+		assert.Equal(t, time.Minute, time.Since(began))
+		_, err = g.Wait(ctx)
+		assert.ErrorIs(t, err, why, "it has ended before")
+
+		release()
+		release() // counts for nothing
+		one, err := g.Wait(t.Context())
+		require.NoError(t, err)
+		release() // and still does not
+		assert.Equal(t, 1, g.Stats().InFlight)
+		one()
+		assert.Zero(t, g.Stats().InFlight)
+		_, err = g.Wait(ctx)
+		assert.Error(t, err, "though there is room")
+	})
+}
+
+func TestEnter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1, Queue: 1, MaxWait: time.Second}
+		slot, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+
+		began := time.Now()
+		_, err = g.Enter(t.Context(), shed.Entry{})
+		var refusal *shed.Refusal
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, shed.Waited, refusal.Reason)
+		assert.GreaterOrEqual(t, refusal.RetryAfter, time.Second)
+		assert.Equal(t, time.Second, time.Since(began))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err = g.Enter(ctx, shed.Entry{})
+		require.ErrorAs(t, err, &refusal)
+		assert.Contains(t, []shed.Reason{shed.Gone, shed.Waited}, refusal.Reason, "both at the same instant")
+		time.Sleep(time.Millisecond)
+		_, err = g.Enter(ctx, shed.Entry{})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		_, err = g.Enter(t.Context(), shed.Entry{Timeout: -1})
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, shed.WouldMiss, refusal.Reason)
+
+		slot.Leave()
+		slot.Leave()
+		next, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		slot.Leave() // of one who is no longer there
+		assert.Equal(t, 1, g.Stats().InFlight)
+		next.Leave()
+		shed.Slot{}.Leave()
+		assert.Equal(t, t.Context(), shed.Slot{}.Context(t.Context()))
+	})
+}
+
+func TestSlotContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := &shed.Gate{Limit: 1}, &shed.Gate{Limit: 1}
+		one, err := outer.Enter(t.Context(), shed.Entry{Class: shed.Sheddable})
+		require.NoError(t, err)
+		ctx := one.Context(t.Context())
+		two, err := inner.Enter(ctx, shed.Entry{Class: shed.CriticalPlus})
+		require.NoError(t, err)
+		both := two.Context(ctx)
+
+		class, ok := shed.PriorityFrom(both)
+		assert.True(t, ok)
+		assert.Equal(t, shed.CriticalPlus, class)
+		class, _ = shed.PriorityFrom(ctx)
+		assert.Equal(t, shed.Sheddable, class)
+		_, ok = shed.PriorityFrom(t.Context())
+		assert.False(t, ok)
+
+		for _, g := range []*shed.Gate{outer, inner} { // each is full, and knows its own
+			sub, err := g.Enter(both, shed.Entry{})
+			require.NoError(t, err)
+			sub.Leave()
+			assert.Equal(t, 1, g.Stats().InFlight)
+		}
+		_, err = inner.Enter(ctx, shed.Entry{})
+		assert.Error(t, err, "that context knows nothing of the inner slot")
+
+		two.Leave()
+		other, err := inner.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		_, err = inner.Enter(both, shed.Entry{})
+		assert.Error(t, err, "the slot is another's by now")
+		shed.Done(both, true)
+		other.Leave()
+		one.Leave()
+	})
+}
+
+func TestClassOfTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Priority: func(*http.Request) shed.Class { return shed.SheddablePlus }}
+		var got shed.Class
+		h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, _ = shed.PriorityFrom(r.Context()) }))
+		await(send(h, "/"))
+		assert.Equal(t, shed.SheddablePlus, got)
+		assert.Equal(t, "sheddable-plus", got.String())
+	})
+}
