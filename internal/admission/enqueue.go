@@ -11,9 +11,9 @@ func (g *Gate) enqueue(t *Ticket, now int64) Verdict {
 	}
 	lane := t.lane()
 	key, common := g.key(t, now)
-	p90, mean := g.service.typical(now)
+	p90, mean := g.service.typical()
 	t.due = g.expiry(t, now, p90)
-	if t.due != math.MaxInt64 && g.limit > 0 && g.ahead(t, lane, key, common)*mean/int64(g.limit) > t.due-now {
+	if t.due != math.MaxInt64 && g.limit > 0 && g.ahead(lane, key, common)*mean/int64(g.limit) > t.due-now {
 		g.pressure.refuse(now)
 		return Late
 	}
@@ -74,9 +74,6 @@ func (g *Gate) expiry(t *Ticket, now, p90 int64) int64 {
 		due = now + g.config.MaxWait
 	}
 	if t.Deadline != 0 {
-		if g.inFlight == 0 { // as in enough
-			p90 = 0
-		}
 		due = min(due, t.Deadline-p90)
 	}
 	return due
@@ -84,16 +81,16 @@ func (g *Gate) expiry(t *Ticket, now, p90 int64) int64 {
 
 // ahead is how many places must come free until the ticket's turn, if nobody
 // better comes.
-func (g *Gate) ahead(t *Ticket, lane int, key uint64, common bool) int64 {
+func (g *Gate) ahead(lane int, key uint64, common bool) int64 {
 	l, n := &g.lines[lane], 0
 	for i := range lane {
 		n += g.lines[i].n
 	}
 	if common {
 		c := &g.crowds[lane]
-		n += l.ahead(crowd, 1, c.ahead(key, 1, c.behind(key)))
+		n += l.ahead(crowd, c.ahead(key, c.behind(key)))
 	} else {
-		n += l.ahead(key, t.share(), l.behind(key))
+		n += l.ahead(key, l.behind(key))
 	}
 	return int64(n) + 1
 }

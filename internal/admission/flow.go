@@ -1,12 +1,12 @@
 package admission
 
-// flow is one tenant's queue within a line. A flow exists only while somebody
-// waits in it, so the queue's bound is the bound of flows too.
+// flow is one tenant's queue within a line. As many exist as somebody waits in,
+// and a bounded number beside them, so the queue's bound is the bound of flows.
 type flow struct {
 	line   *line
 	key    uint64
 	weight int
-	credit int // what it may still take in this round
+	credit int // what it may still take, of this turn and of those saved
 	n      int // how many wait
 
 	// Who waits: in a list, or, for the crowd, in flows of their own.
@@ -14,8 +14,39 @@ type flow struct {
 	crowd          *line
 
 	patient    bool // producers: oldest first, never pushed out
+	early      bool // in line.early, not in line.round
+	resting    bool // nobody waits
 	next, prev *flow
 	at         int // in line.longest; -1: not in it
+}
+
+// ring is flows in a circle.
+type ring struct {
+	front *flow
+	n     int
+}
+
+func (r *ring) add(f *flow) {
+	r.n++
+	if r.front == nil {
+		f.next, f.prev = f, f
+		r.front = f
+		return
+	}
+	f.next, f.prev = r.front, r.front.prev
+	f.prev.next, f.next.prev = f, f
+}
+
+func (r *ring) remove(f *flow) {
+	r.n--
+	if r.n == 0 {
+		r.front = nil
+		return
+	}
+	f.prev.next, f.next.prev = f.next, f.prev
+	if r.front == f {
+		r.front = f.next
+	}
 }
 
 // push puts the ticket at the young end.
@@ -49,17 +80,20 @@ func (f *flow) remove(t *Ticket) {
 
 // grew keeps the counts and the order by length, here and in what this flow is
 // a part of.
-func (f *flow) grew(n int) {
+func (f *flow) grew(by int) {
 	l := f.line
-	f.n += n
-	l.n += n
+	if f.resting {
+		l.woke(f)
+	}
+	f.n += by
+	l.n += by
 	if f.n == 0 {
-		l.end(f)
+		l.rests(f)
 	} else {
 		l.fix(f)
 	}
 	if l.of != nil {
-		l.of.grew(n)
+		l.of.grew(by)
 	}
 }
 

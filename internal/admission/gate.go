@@ -47,6 +47,7 @@ func New(c Config, seed uint64) *Gate {
 	for i := range g.lines {
 		g.lines[i].order, g.crowds[i].order = c.Order, c.Order
 	}
+	g.service.trust = math.MaxInt64
 	g.limit = max(c.Limit, 0)
 	return g
 }
@@ -62,6 +63,9 @@ func (g *Gate) Arrive(t *Ticket, now int64) Verdict {
 	}
 	t.arrived, t.admitted = now, now
 	if t.Deadline != 0 && !g.enough(t, now) {
+		if t.Deadline > now {
+			g.service.doubt()
+		}
 		g.pressure.refuse(now)
 		return Late
 	}
@@ -192,13 +196,9 @@ func (g *Gate) queue() int {
 }
 
 // enough reports whether what is left until the ticket's deadline is what
-// requests take, nine times of ten. Into an empty house it lets one go all the
-// same: if all were refused, nobody could find out that it is quick again.
+// requests take, nine times of ten.
 func (g *Gate) enough(t *Ticket, now int64) bool {
+	p90, _ := g.service.typical()
 	left := t.Deadline - now
-	if left <= 0 || g.inFlight == 0 {
-		return left > 0
-	}
-	p90, _ := g.service.typical(now)
-	return left >= p90
+	return left > 0 && left >= p90
 }

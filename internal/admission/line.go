@@ -2,24 +2,41 @@ package admission
 
 // line is who waits in one class: flows that take turns (deficit round robin,
 // Shreedhar and Varghese 1996, where every request costs 1, so a turn is as many
-// requests as the flow's weight), ordered by length for the day that the queue
-// is full. The crowd, who have one share together, are a line within one flow.
+// requests as the flow's weight), and by length for when the queue is full.
+//
+// Turns that a flow does not use are saved, up to advance of them, and used
+// before the round goes on: who asks seldom does not wait for who asks always,
+// and in the long run has no more than his share for it. A new flow has all of
+// them, so one that rests, nobody waiting in it, is forgotten when it has them
+// all again. FQ-CoDel (RFC 8290) does the same with one turn.
+//
+// The crowd, who have one share together, are a line within one flow. There may
+// be any number of them, so nothing is saved there.
 type line struct {
 	order   Order
 	of      *flow // the crowd's flow, whose line this is; nil: a class
-	n       int
-	weight  int // of all flows
+	n       int   // tickets that wait
+	weight  int   // of all flows in which somebody waits
 	flows   map[uint64]*flow
-	turn    *flow   // in a ring, the first at the front of the round
+	early   ring // who has saved turns and somebody waiting
+	round   ring // all others, the one whose turn it is at the front
+	resting int
 	longest []*flow // a heap: the one to lose a ticket first; without the patient
 	spare   *flow   // ended flows, to be used again
 }
 
-// open is the flow with the key, begun at the end of the round if there is none.
+const (
+	advance     = 4
+	mostResting = 512 // beyond it flows are forgotten at once, and new ones have saved nothing
+)
+
+// open is the flow with the key, a new one if there is none.
 func (l *line) open(key uint64, weight int) *flow {
 	f := l.flows[key]
 	if f != nil {
-		l.weight += weight - f.weight
+		if f.n > 0 {
+			l.weight += weight - f.weight
+		}
 		f.weight = weight
 		return f
 	}
@@ -28,49 +45,62 @@ func (l *line) open(key uint64, weight int) *flow {
 	} else {
 		f = new(flow)
 	}
-	*f = flow{line: l, key: key, weight: weight, at: -1}
+	*f = flow{line: l, key: key, weight: weight, at: -1, resting: true}
+	if l.of == nil && l.resting < mostResting {
+		f.credit = advance * weight
+	}
 	if l.flows == nil {
 		l.flows = map[uint64]*flow{}
 	}
 	l.flows[key] = f
-	l.weight += weight
-	if l.turn == nil {
-		f.next, f.prev = f, f
-		l.turn = f
-		return f
-	}
-	f.next, f.prev = l.turn, l.turn.prev
-	f.prev.next, f.next.prev = f, f
+	l.round.add(f)
+	l.resting++
 	return f
 }
 
-// end forgets a flow in which nobody waits.
-func (l *line) end(f *flow) {
-	delete(l.flows, f.key)
-	l.weight -= f.weight
+// woke is told that somebody waits in a flow again, and rests that nobody does.
+func (l *line) woke(f *flow) {
+	f.resting = false
+	l.resting--
+	l.weight += f.weight
+	if f.credit > 0 {
+		l.round.remove(f)
+		f.early = true
+		l.early.add(f)
+	}
+}
+
+func (l *line) rests(f *flow) {
 	l.unheap(f)
-	if f.next == f {
-		l.turn = nil
-	} else {
-		f.prev.next, f.next.prev = f.next, f.prev
-		if l.turn == f {
-			l.turn = f.next
+	f.resting = true
+	l.resting++
+	l.weight -= f.weight
+	if f.early {
+		l.early.remove(f)
+		f.early = false
+		l.round.add(f)
+	}
+	if l.of != nil || l.resting > mostResting {
+		l.forget(f)
+	}
+	if l.n == 0 { // the round is over
+		for l.round.front != nil {
+			l.forget(l.round.front)
 		}
 	}
+}
+
+func (l *line) forget(f *flow) {
+	l.resting--
+	l.round.remove(f)
+	delete(l.flows, f.key)
 	*f = flow{next: l.spare}
 	l.spare = f
 }
 
 // pop takes out who is served next. Somebody waits.
 func (l *line) pop() *Ticket {
-	f := l.turn
-	if f.credit == 0 {
-		f.credit = f.weight
-	}
-	f.credit--
-	if f.credit == 0 {
-		l.turn = f.next
-	}
+	f := l.next()
 	if f.crowd != nil {
 		return f.crowd.pop()
 	}
@@ -79,17 +109,56 @@ func (l *line) pop() *Ticket {
 	return t
 }
 
+// next is the flow whose turn it is. It has used the turn and the next one comes.
+func (l *line) next() *flow {
+	if f := l.early.front; f != nil {
+		f.credit--
+		if f.credit > 0 {
+			l.early.front = f.next
+		} else {
+			l.early.remove(f)
+			f.early = false
+			l.round.add(f)
+		}
+		return f
+	}
+	for {
+		f := l.round.front
+		if f.resting {
+			f.credit += f.weight
+			if f.credit >= advance*f.weight {
+				l.forget(f)
+			} else {
+				l.round.front = f.next
+			}
+			continue
+		}
+		if f.credit == 0 {
+			f.credit = f.weight
+		}
+		f.credit--
+		if f.credit == 0 {
+			l.round.front = f.next
+		}
+		return f
+	}
+}
+
 // ahead is how many are served before one that joins the flow with the key
 // behind mine others, if nobody came later: the flow takes turns with all others.
-func (l *line) ahead(key uint64, weight, mine int) int {
-	all := l.weight
-	if f := l.flows[key]; f != nil {
+func (l *line) ahead(key uint64, mine int) int {
+	f := l.flows[key]
+	if f == nil && l.of == nil {
+		return l.early.n
+	}
+	all, weight := l.weight, 1
+	if f != nil {
 		weight = f.weight
-	} else {
+	}
+	if f == nil || f.resting {
 		all += weight
 	}
-	rounds := mine/weight + 1
-	return min(l.n, rounds*all-1)
+	return min(l.n, (mine/weight+1)*all-1)
 }
 
 // behind is how many in the flow with the key are served before one that joins.
@@ -98,61 +167,4 @@ func (l *line) behind(key uint64) int {
 		return f.n
 	}
 	return 0
-}
-
-// fix puts a flow where its length belongs in the heap.
-func (l *line) fix(f *flow) {
-	if f.patient {
-		return
-	}
-	if f.at < 0 {
-		f.at = len(l.longest)
-		l.longest = append(l.longest, f)
-	}
-	l.down(l.up(f.at))
-}
-
-func (l *line) unheap(f *flow) {
-	i := f.at
-	if i < 0 {
-		return
-	}
-	end := len(l.longest) - 1
-	l.swap(i, end)
-	l.longest[end] = nil
-	l.longest = l.longest[:end]
-	if i < end {
-		l.down(l.up(i))
-	}
-}
-
-func (l *line) up(i int) int {
-	for i > 0 && l.longest[i].loses(l.longest[(i-1)/2], l.order) {
-		l.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	return i
-}
-
-func (l *line) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(l.longest) {
-			return
-		}
-		if child+1 < len(l.longest) && l.longest[child+1].loses(l.longest[child], l.order) {
-			child++
-		}
-		if !l.longest[child].loses(l.longest[i], l.order) {
-			return
-		}
-		l.swap(i, child)
-		i = child
-	}
-}
-
-func (l *line) swap(i, j int) {
-	h := l.longest
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
 }

@@ -1,21 +1,32 @@
 package admission
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // service remembers how long requests took of late: a histogram of the last 512
-// to 1,024 of them, and of no more than the last 10 to 20 s, in buckets an
-// eighth of an octave wide, 2 KB in all. It answers for the tail (does the
-// deadline leave enough?) and for the middle (how fast does the queue move?).
+// to 1,024 of them, or of at least the last 128 where they are fewer in 10 s, in
+// buckets an eighth of an octave wide, 2 KB in all. It answers for the tail
+// (does the deadline leave enough?) and for the middle (how fast does the queue
+// move?).
 type service struct {
 	recent, before histogram
 	since          int64 // when recent began
 
 	p90, mean int64 // as last computed
 	fresh     int   // samples until they are computed again
+
+	// trust is what remains of the tail after refusals because of it. A
+	// provider that refuses everybody learns nothing: after a stall it would
+	// refuse for ever. So each refusal lowers it by a 64th, until one is let in;
+	// a request that takes longer restores it.
+	trust int64
 }
 
 const (
 	serviceSamples = 512
+	serviceFew     = 128
 	serviceSpan    = 10e9
 	serviceEnough  = 16 // fewer samples say nothing
 	serviceRefresh = 16
@@ -27,35 +38,31 @@ type histogram struct {
 }
 
 func (s *service) add(d, now int64) {
-	if s.recent.n >= serviceSamples || now-s.since >= serviceSpan {
-		s.turn(now)
+	if s.recent.n >= serviceSamples || s.recent.n >= serviceFew && now-s.since >= serviceSpan {
+		s.before = s.recent
+		s.recent = histogram{}
+		s.since, s.fresh, s.trust = now, 0, math.MaxInt64
 	}
 	s.recent.count[bucket(d)]++
 	s.recent.n++
 	s.fresh--
+	if d > s.trust {
+		s.trust = math.MaxInt64
+	}
 }
 
-func (s *service) turn(now int64) {
-	if now-s.since >= 2*serviceSpan {
-		s.before = histogram{}
-	} else {
-		s.before = s.recent
-	}
-	s.recent, s.since, s.fresh = histogram{}, now, 0
-}
+// doubt is told that a request was refused because of the tail.
+func (s *service) doubt() { s.trust = min(s.trust, s.p90) / 64 * 63 }
 
-// typical is the 90th percentile of what a request takes, and the mean without
-// the slowest fiftieth: one stall must not make the queue look endless. Both are
-// 0 while too few are known.
-func (s *service) typical(now int64) (p90, mean int64) {
-	if now-s.since >= serviceSpan {
-		s.turn(now)
-	}
+// typical is the 90th percentile of what a request takes, and the mean, for
+// which nothing counts more than four medians: one stall must not make the
+// queue look endless. Both are 0 while too few are known.
+func (s *service) typical() (p90, mean int64) {
 	if s.fresh <= 0 {
 		s.fresh = serviceRefresh
 		s.p90, s.mean = s.compute()
 	}
-	return s.p90, s.mean
+	return min(s.p90, s.trust), s.mean
 }
 
 func (s *service) compute() (p90, mean int64) {
@@ -63,19 +70,26 @@ func (s *service) compute() (p90, mean int64) {
 	if n < serviceEnough {
 		return 0, 0
 	}
-	var seen, sum, used int64
+	var seen, sum, median int64
 	for i := range s.recent.count {
 		c := int64(s.recent.count[i]) + int64(s.before.count[i])
+		if c == 0 {
+			continue
+		}
 		seen += c
+		if median == 0 && 2*seen >= n {
+			median = middle(i)
+		}
 		if p90 == 0 && 10*seen >= 9*n {
 			p90 = middle(i)
 		}
-		if 50*seen <= 49*n || used == 0 {
-			sum += c * middle(i)
-			used += c
+		took := middle(i)
+		if median != 0 {
+			took = min(took, 4*median)
 		}
+		sum += c * took
 	}
-	return p90, sum / used
+	return p90, sum / n
 }
 
 // bucket is where a duration counts: from about 1 µs to 18 min.
