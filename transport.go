@@ -26,6 +26,14 @@ import (
 // the circuits. Clients that share a limit share its parts: the same *Pacer,
 // *Breaker and *Quota in each of their Transports, or one Transport for all.
 //
+// A client that may overload its provider has three parts more, all off until
+// they are set:
+//
+//	Throttle              keeps back what would be refused anyway
+//	Pacer.AdaptInFlight   finds out how many calls may be in flight
+//	Retry.AttemptHeader   tells the provider which try it is,
+//	Retry.DeadlineHeader  and for how long an answer is waited for
+//
 // It keeps the contract of http.RoundTripper to the letter: the request is not
 // written to and its body closed exactly once, redirects and cookies are the
 // http.Client's business, and no goroutine stays behind. Safe for concurrent
@@ -89,10 +97,7 @@ type Transport struct {
 //     when it is refused without a word.
 //   - No idempotency keys, for most providers ignore them, and a key that is
 //     ignored makes a repeat unsafe.
-//   - Off, and worth a thought where many clients may overload one provider: a
-//     Throttle, for a provider that refuses part of the calls; AdaptInFlight
-//     in Pacer, for how many calls may be in flight at once; and Retry's AttemptHeader and
-//     DeadlineHeader, by which a provider drops what is not worth its time.
+//   - Off: what is for clients that may overload their provider, see [Transport].
 func NewTransport(base http.RoundTripper) *Transport {
 	return &Transport{
 		Base:  base,

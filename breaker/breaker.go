@@ -45,7 +45,25 @@
 // [Breaker.Open] asks without taking anything: ask before a wait, enter after
 // it, so that no wait holds the place of a probe.
 //
-// What is guaranteed:
+// # Breaker or Throttle
+//
+// A circuit answers yes or no for all calls, which suits a host that is down: it
+// is left alone. Of a host that is overloaded and refuses half of the calls, a
+// circuit that opens makes one that refuses all. A [Throttle] keeps back only
+// what is refused anyway:
+//
+//	                    Breaker                       Throttle
+//	is for              down: nothing comes back      overloaded: a part is refused
+//	looks at            failures in a row, or share   accepted of asked, over 10 s
+//	half is refused     open, or not at all           nothing is kept back
+//	nine in ten are     open                          twice of what is accepted is sent
+//	all are             one probe at a time           a tenth is sent
+//	well again          at the next probe             in 10 to 20 s
+//	keeps back          all, until a known instant    by chance, so retries are of no use
+//
+// Both may be used together, under the same key.
+//
+// # What is guaranteed
 //
 //   - One probe is out at a time. One that never reports frees its place after
 //     ProbeTimeout, so a circuit cannot get stuck; what it reports after its
@@ -67,6 +85,9 @@
 //     may use the Breaker.
 //   - There are no goroutines. A timer exists only per call in flight, and only
 //     with SlowCall.
+//   - A Throttle refuses nothing while at least one call in K is accepted. It
+//     counts no call that was refused elsewhere in this program, or given up by
+//     its caller.
 package breaker
 
 import (

@@ -25,7 +25,7 @@ const throttledClients = 20
 
 var modelStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newThrottled(seed uint64, offered float64, settings Throttle) *throttledModel {
+func newThrottled(seed uint64, offered float64, settings *Throttle) *throttledModel {
 	m := &throttledModel{Sim: sim.New(seed), capacity: 100, tokens: 10}
 	for range throttledClients {
 		client := &Throttle{K: settings.K, Window: settings.Window, MaxReject: settings.MaxReject, PassEvery: settings.PassEvery}
@@ -82,7 +82,7 @@ func TestThrottleSendsKForEachAccepted(t *testing.T) {
 					seeds = 2
 				}
 				for seed := range seeds {
-					m := newThrottled(seed, 1000, Throttle{K: k, Window: window, MaxReject: 1})
+					m := newThrottled(seed, 1000, &Throttle{K: k, Window: window, MaxReject: 1})
 					from := int(2 * window / time.Second)
 					m.Run(int64(4 * window))
 					sent, accepted := during(m.sent, from, 2*from), during(m.accepted, from, 2*from)
@@ -98,7 +98,7 @@ func TestThrottleSendsKForEachAccepted(t *testing.T) {
 // of K for each accepted and a tenth of what is asked.
 func TestThrottleInAnOverload(t *testing.T) {
 	for seed := range uint64(throttleSeeds) {
-		m := newThrottled(seed, 1000, Throttle{})
+		m := newThrottled(seed, 1000, &Throttle{})
 		m.Run(int64(60 * time.Second))
 		sent, accepted := during(m.sent, 20, 60), during(m.accepted, 20, 60)
 		assert.InDelta(t, 2, sent/accepted, 0.1, "seed %d", seed)
@@ -108,7 +108,7 @@ func TestThrottleInAnOverload(t *testing.T) {
 // A provider with room is refused nothing, not one call, bursts or not.
 func TestThrottleRefusesNothingBelowCapacity(t *testing.T) {
 	for seed := range uint64(throttleSeeds) {
-		m := newThrottled(seed, 90, Throttle{})
+		m := newThrottled(seed, 90, &Throttle{})
 		m.Run(int64(5 * time.Minute))
 		assert.Equal(t, during(m.asked, 0, 300), during(m.sent, 0, 300), "seed %d", seed)
 		assert.Less(t, during(m.accepted, 0, 300), during(m.asked, 0, 300), "seed %d: bursts are refused by the provider", seed)
@@ -121,7 +121,7 @@ func TestThrottleComesBackAfterAnOutage(t *testing.T) {
 	const begins, ends = 60, 120
 	worst := 0
 	for seed := range uint64(throttleSeeds) {
-		m := newThrottled(seed, 90, Throttle{})
+		m := newThrottled(seed, 90, &Throttle{})
 		m.At(int64(begins*time.Second), func() { m.capacity, m.tokens = 0, 0 })
 		m.At(int64(ends*time.Second), func() { m.capacity, m.filled = 100, m.Now() })
 		m.Run(int64(240 * time.Second))

@@ -28,29 +28,29 @@ func reportTo(t testing.TB, th *Throttle, at time.Time, outcomes ...Outcome) {
 // The share is that of the formula, and a draw under it is refused.
 func TestThrottleFollowsTheFormula(t *testing.T) {
 	for _, c := range []struct {
-		throttle         Throttle
+		throttle         *Throttle
 		accepted, failed int
 		want             float64
 	}{
-		{Throttle{}, 0, 19, 0},                      // too few calls
-		{Throttle{}, 0, 20, 0.9},                    // MaxReject
-		{Throttle{MaxReject: 1}, 0, 20, 20.0 / 21},  //
-		{Throttle{MaxReject: 7}, 0, 20, 20.0 / 21},  // as 1
-		{Throttle{MaxReject: -1}, 0, 20, 0},         // off
-		{Throttle{}, 10, 10, 0},                     // one in K
-		{Throttle{}, 10, 11, 1.0 / 22},              //
-		{Throttle{K: 1.5}, 10, 10, 5.0 / 21},        //
-		{Throttle{K: 0.5}, 10, 10, 10.0 / 21},       // as 1
-		{Throttle{MinCalls: 5}, 0, 4, 0},            //
-		{Throttle{MinCalls: 5}, 0, 5, 5.0 / 6},      //
-		{Throttle{MinCalls: -1}, 0, 1, 0.5},         //
-		{Throttle{K: math.NaN()}, 0, 100, 0},        // nothing sensible: nothing refused
-		{Throttle{}, 1_000_000, 0, 0},               //
-		{Throttle{}, 0, 1_000_000, 0.9},             //
-		{Throttle{MaxReject: 0.25}, 100, 300, 0.25}, // of 200/401
+		{&Throttle{}, 0, 19, 0},                      // too few calls
+		{&Throttle{}, 0, 20, 0.9},                    // MaxReject
+		{&Throttle{MaxReject: 1}, 0, 20, 20.0 / 21},  //
+		{&Throttle{MaxReject: 7}, 0, 20, 20.0 / 21},  // as 1
+		{&Throttle{MaxReject: -1}, 0, 20, 0},         // off
+		{&Throttle{}, 10, 10, 0},                     // one in K
+		{&Throttle{}, 10, 11, 1.0 / 22},              //
+		{&Throttle{K: 1.5}, 10, 10, 5.0 / 21},        //
+		{&Throttle{K: 0.5}, 10, 10, 10.0 / 21},       // as 1
+		{&Throttle{MinCalls: 5}, 0, 4, 0},            //
+		{&Throttle{MinCalls: 5}, 0, 5, 5.0 / 6},      //
+		{&Throttle{MinCalls: -1}, 0, 1, 0.5},         //
+		{&Throttle{K: math.NaN()}, 0, 100, 0},        // nothing sensible: nothing refused
+		{&Throttle{}, 1_000_000, 0, 0},               //
+		{&Throttle{}, 0, 1_000_000, 0.9},             //
+		{&Throttle{MaxReject: 0.25}, 100, 300, 0.25}, // of 200/401
 	} {
 		t.Run(fmt.Sprintf("K %v, at most %v, %d of %d", c.throttle.K, c.throttle.MaxReject, c.accepted, c.accepted+c.failed), func(t *testing.T) {
-			th := &c.throttle
+			th := c.throttle
 			reportTo(t, th, noon, times(c.accepted, Success)...)
 			reportTo(t, th, noon, times(c.failed, Failure)...)
 			if got := th.Share(host, noon); !math.IsNaN(got) {

@@ -76,6 +76,16 @@
 //	NoBudget              MaxAttempts (4)
 //	NoBudget in L layers  MaxAttempts to the power of L
 //
+// # What the provider is told
+//
+// With Policy.AttemptHeader and Policy.DeadlineHeader each attempt carries its
+// number, and how many milliseconds there are until nobody waits for its
+// answer. A provider under overload can use both, as this module's shed does: it
+// gives up what would be late, instead of working for callers who have left, and
+// refuses repeats before first tries. With a budget here and that there, an
+// outage is over seconds after its cause is; with either alone its queue of lost
+// calls, or the retries, keep it going. Both are off by default.
+//
 // # What is guaranteed
 //
 // The contract of http.RoundTripper: the request is not written to, its body is
