@@ -113,12 +113,12 @@ func (l *line) pop() *Ticket {
 func (l *line) next() *flow {
 	if f := l.early.front; f != nil {
 		f.credit--
-		if f.credit > 0 {
-			l.early.front = f.next
-		} else {
+		if f.credit == 0 {
 			l.early.remove(f)
 			f.early = false
 			l.round.add(f)
+		} else if f.credit%f.weight == 0 { // one turn of those saved
+			l.early.front = f.next
 		}
 		return f
 	}
