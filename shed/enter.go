@@ -73,7 +73,10 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	t := &v.ticket
 	t.Class = admission.Class(v.class)
 	t.Deadline = g.deadline(ctx, v, now)
-	parent := markFrom(ctx, g)
+	var parent *mark
+	if !g.noSubCalls {
+		parent = markFrom(ctx, g)
+	}
 
 	g.mu.Lock()
 	t.Nested = parent != nil && parent.visit.turn == parent.turn

@@ -1,0 +1,83 @@
+//go:build !race
+
+package shed_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/shed"
+)
+
+// TestEnterAllocatesNothing: the race detector makes sync.Pool forget.
+func TestEnterAllocatesNothing(t *testing.T) {
+	for name, g := range map[string]*shed.Gate{"fixed": {Limit: 100}, "adaptive": {}} {
+		assert.Zero(t, testing.AllocsPerRun(1000, func() {
+			slot, err := g.Enter(t.Context(), shed.Entry{Tenant: "a", Class: shed.Critical, Timeout: time.Second})
+			require.NoError(t, err)
+			slot.Leave()
+		}), name)
+	}
+	for name, c := range map[string]struct {
+		gate *shed.Gate
+		most float64
+	}{
+		"knows sub-calls": {&shed.Gate{Limit: 100}, 1},
+		"does not":        {&shed.Gate{Limit: 100, NoSubCalls: true, Tenant: byHeader("Tenant"), TrustPriority: yes}, 0},
+	} {
+		h, w := c.gate.Handler(nothing{}), &answer{}
+		r := request("/", "Tenant", "a", "Request-Timeout-Ms", "1000", "Request-Attempt", "2", "Request-Priority", "sheddable")
+		assert.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), c.most, name)
+	}
+}
+
+// TestAdmitIsCheap holds an uncontended visit, in and out again, to four times a
+// time.Now. They are measured in turns, and the best rounds count, for others
+// may be at work on this machine.
+func TestAdmitIsCheap(t *testing.T) {
+	enter := func(g *shed.Gate) func() {
+		ctx := t.Context()
+		return func() {
+			slot, _ := g.Enter(ctx, shed.Entry{})
+			slot.Leave()
+		}
+	}
+	handler := func(g *shed.Gate) func() {
+		h, w, r := g.Handler(nothing{}), &answer{}, request("/", "Accept", "*/*", "User-Agent", "x")
+		return func() { h.ServeHTTP(w, r) }
+	}
+	all := []struct {
+		name string
+		do   func()
+		most float64 // times a time.Now; 0: not held to any
+		best time.Duration
+	}{
+		{name: "time.Now", do: func() { sinkTime = time.Now() }},
+		{name: "Enter", do: enter(&shed.Gate{Limit: 100}), most: 4},
+		{name: "Enter, adaptive", do: enter(&shed.Gate{}), most: 4},
+		{name: "Handler, NoSubCalls", do: handler(&shed.Gate{Limit: 100, NoSubCalls: true}), most: 4},
+		{name: "Handler", do: handler(&shed.Gate{Limit: 100})},
+	}
+	const n = 5_000
+	for range 50 {
+		for i := range all {
+			began := time.Now()
+			for range n {
+				all[i].do()
+			}
+			if took := time.Since(began); all[i].best == 0 || took < all[i].best {
+				all[i].best = took
+			}
+		}
+	}
+	for _, one := range all[1:] {
+		times := float64(one.best) / float64(all[0].best)
+		t.Logf("%-20s %.2f × time.Now", one.name, times)
+		if one.most > 0 {
+			assert.LessOrEqual(t, times, one.most, one.name)
+		}
+	}
+}
