@@ -133,11 +133,12 @@ func TestHeaderNames(t *testing.T) {
 func TestRetriesYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, yield := range []bool{true, false} {
-			var got []shed.Event
-			g := &shed.Gate{Limit: 1, RetriesYield: yield, Hooks: &shed.Hooks{Admitted: func(e shed.Event) { got = append(got, e) }}}
+			var told events
+			g := &shed.Gate{Limit: 1, RetriesYield: yield, Hooks: &shed.Hooks{Admitted: told.note}}
 			h := g.Handler(work(time.Millisecond))
 			all := []*call{send(h, "/"), send(h, "/", "Request-Attempt", "3"), send(h, "/", "Request-Attempt", "1")}
 			await(all...)
+			got := told.all
 			require.Len(t, got, 3)
 			order := []int{got[0].Attempt, got[1].Attempt, got[2].Attempt}
 			if yield {
@@ -161,11 +162,15 @@ func TestOrders(t *testing.T) {
 			{shed.Wine, "/1", "/3"},
 			{shed.Milk, "/3", "/1"},
 		} {
-			var entered []string
-			g := &shed.Gate{Limit: 1, Queue: 2, Order: c.order, Hooks: &shed.Hooks{Admitted: func(e shed.Event) { entered = append(entered, e.Request.URL.Path) }}}
+			var told events
+			g := &shed.Gate{Limit: 1, Queue: 2, Order: c.order, Hooks: &shed.Hooks{Admitted: told.note}}
 			h := g.Handler(work(time.Millisecond))
 			all := []*call{send(h, "/0"), send(h, "/1"), send(h, "/2"), send(h, "/3")}
 			await(all...)
+			var entered []string
+			for _, e := range told.all {
+				entered = append(entered, e.Request.URL.Path)
+			}
 			require.Len(t, entered, 3)
 			assert.Equal(t, c.first, entered[1])
 			assert.NotContains(t, entered, c.out)

@@ -14,11 +14,11 @@ import (
 
 func TestHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var got []shed.Event
+		var told events
 		note := func(e shed.Event) {
-			require.NotNil(t, e.Request)
+			assert.NotNil(t, e.Request)
 			e.Request = nil
-			got = append(got, e)
+			told.note(e)
 		}
 		g := &shed.Gate{
 			Limit: 1, Queue: 1, MaxWait: 50 * time.Millisecond, Tenant: byHeader("Tenant"),
@@ -27,6 +27,7 @@ func TestHooks(t *testing.T) {
 		h := g.Handler(work(time.Second))
 		all := []*call{send(h, "/", "Tenant", "a"), send(h, "/", "Tenant", "b"), send(h, "/", "Tenant", "b")}
 		await(all...)
+		got := told.all
 		require.Len(t, got, 4)
 		for i := range got {
 			if got[i].Reason != "" {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
+
+	"github.com/politehttp/polite/shed"
 )
 
 // work takes so long.
@@ -50,15 +53,6 @@ type call struct {
 	leave context.CancelFunc
 	ended chan struct{}
 	took  time.Duration
-}
-
-func (c *call) isOver() bool {
-	select {
-	case <-c.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // send sends a request with the given header fields, and returns once it is
@@ -127,3 +121,23 @@ func byHeader(name string) func(*http.Request) string {
 }
 
 func yes(*http.Request) bool { return true }
+
+// events are what a hook was told.
+type events struct {
+	mu  sync.Mutex
+	all []shed.Event
+}
+
+func (e *events) note(one shed.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, one)
+}
+
+func (e *events) classes() []shed.Class {
+	var all []shed.Class
+	for _, one := range e.all {
+		all = append(all, one.Class)
+	}
+	return all
+}

@@ -305,10 +305,10 @@ func leavesWhileWaiting(t *testing.T) {
 
 func headerCounts(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
-		var got []shed.Class
+		var told events
 		g := &shed.Gate{
 			Limit: 1, TrustPriority: func(*http.Request) bool { return trusted },
-			Hooks: &shed.Hooks{Queued: func(e shed.Event) { got = append(got, e.Class) }},
+			Hooks: &shed.Hooks{Queued: told.note},
 		}
 		inside := newHeld()
 		var entered []string
@@ -322,6 +322,7 @@ func headerCounts(t *testing.T) {
 		}
 		inside.let(7)
 		await(all...)
+		got := told.classes()
 		if trusted {
 			assert.Equal(t, []shed.Class{shed.Sheddable, shed.CriticalPlus, shed.Critical, shed.SheddablePlus, shed.Critical, shed.Critical}, got)
 			assert.Equal(t, []string{"", "critical-plus", "Critical", "450", "", "SHEDDABLE-PLUS", "sheddable"}, entered)
@@ -349,15 +350,15 @@ func slotComesBack(t *testing.T, end func()) {
 }
 
 func levelsBeyond(t *testing.T) {
-	var got []shed.Class
+	var told events
 	for _, class := range []shed.Class{99999, -99999} {
 		g := &shed.Gate{
 			Limit: 1, Priority: func(*http.Request) shed.Class { return class }, TrustPriority: yes,
-			Hooks: &shed.Hooks{Admitted: func(e shed.Event) { got = append(got, e.Class) }},
+			Hooks: &shed.Hooks{Admitted: told.note},
 		}
 		h := g.Handler(work(time.Second))
-		for _, told := range []string{"99999", "-1", "9223372036854775808", "", "sheddable, critical"} {
-			all := startAll(h, 2, "/", "Request-Priority", told, "Request-Attempt", told, "Request-Timeout-Ms", "99999999999999999999")
+		for _, said := range []string{"99999", "-1", "9223372036854775808", "", "sheddable, critical"} {
+			all := startAll(h, 2, "/", "Request-Priority", said, "Request-Attempt", said, "Request-Timeout-Ms", "99999999999999999999")
 			await(all...)
 			require.Equal(t, 1, served(all...))
 		}
@@ -366,6 +367,7 @@ func levelsBeyond(t *testing.T) {
 		require.NoError(t, err)
 		slot.Leave()
 	}
+	got := told.classes()
 	require.Len(t, got, 12)
 	assert.Equal(t, shed.Sheddable, slices.Min(got[:6]))
 	assert.Equal(t, shed.CriticalPlus, slices.Max(got[6:]))
