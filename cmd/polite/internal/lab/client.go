@@ -3,6 +3,7 @@ package lab
 import (
 	"time"
 
+	"github.com/politehttp/polite/cmd/polite/internal/draw"
 	"github.com/politehttp/polite/internal/sim"
 )
 
@@ -18,15 +19,19 @@ type caller struct {
 	sim     *sim.Sim
 	server  server
 	tenant  string
-	timeout int64 // of an attempt
+	known   bool  // as a request's
+	timeout int64 // of an attempt; 0: none
 	tells   bool  // the deadline travels with the attempt
 	retries int
 	wait    func(n int) int64 // before retry n; nil: none
 	budget  budget            // nil: retries are free
 
-	sent func(n int)               // attempt n leaves, the first being 0; may be nil
-	lost func()                    // an attempt failed; may be nil
-	over func(took int64, ok bool) // a call is over; took is of its last attempt
+	sent     func(n int)               // attempt n leaves, the first being 0; may be nil
+	answered func(took int64)          // an answer came, in time or not; may be nil
+	lost     func()                    // an attempt failed; may be nil
+	over     func(a *attempt, ok bool) // a call is over; a is its last attempt
+
+	free []*attempt
 }
 
 // budget is what retries are paid from: a [retry.Budget], or one to compare with.
@@ -64,57 +69,98 @@ func (c *caller) call() {
 	if c.budget != nil {
 		c.budget.Called(budgetKey, instant(c.sim.Now()))
 	}
-	c.try(0)
+	c.try(0, c.sim.Now())
 }
 
-// try makes attempt n, the first being 0.
-func (c *caller) try(n int) {
+// attempt is one of a call. Millions are made, so they are used again.
+type attempt struct {
+	request
+	n           int
+	call        int64 // when it began
+	sent        int64
+	settled     bool
+	reply, fail func()
+}
+
+func (c *caller) attempt() *attempt {
+	if last := len(c.free) - 1; last >= 0 {
+		a := c.free[last]
+		c.free = c.free[:last]
+		a.settled = false
+		return a
+	}
+	a := new(attempt)
+	a.reply = func() { c.reply(a) }
+	a.fail = func() { c.fail(a) }
+	return a
+}
+
+// try makes attempt n, the first being 0, of a call that began at an instant.
+func (c *caller) try(n int, call int64) {
 	if c.sent != nil {
 		c.sent(n)
 	}
-	now := c.sim.Now()
-	r := &request{tenant: c.tenant}
+	a := c.attempt()
+	a.n, a.call, a.sent = n, call, c.sim.Now()
+	a.tenant, a.known = c.tenant, c.known
 	if c.tells {
-		r.expires = now + c.timeout
+		a.expires = a.sent + c.timeout
 	}
-	settled := false
-	fail := func() {
-		if !settled {
-			settled = true
-			c.failed(n, c.sim.Now()-now)
-		}
+	if c.mayRepeat(n) && c.timeout > 0 {
+		c.sim.After(c.timeout, a.fail)
 	}
-	if c.retries > n {
-		c.sim.After(c.timeout, fail)
-	}
-	c.server.serve(r, func() {
-		took := c.sim.Now() - now
-		if took > c.timeout {
-			fail()
-		}
-		if !settled {
-			settled = true
-			if c.budget != nil {
-				c.budget.Succeeded(budgetKey, instant(c.sim.Now()))
-			}
-			c.over(took, true)
-		}
-	}, fail)
+	c.server.serve(&a.request, a.reply, a.fail)
 }
 
-func (c *caller) failed(n int, took int64) {
+func (c *caller) mayRepeat(n int) bool { return n < c.retries }
+
+// reply is an answer's arrival.
+func (c *caller) reply(a *attempt) {
+	took := c.sim.Now() - a.sent
+	if c.answered != nil {
+		c.answered(took)
+	}
+	if c.timeout > 0 && took > c.timeout {
+		c.fail(a)
+		return
+	}
+	if a.settled {
+		return
+	}
+	a.settled = true
+	if c.budget != nil {
+		c.budget.Succeeded(budgetKey, instant(c.sim.Now()))
+	}
+	c.end(a, true)
+}
+
+func (c *caller) fail(a *attempt) {
+	if a.settled {
+		return
+	}
+	a.settled = true
 	if c.lost != nil {
 		c.lost()
 	}
-	if n >= c.retries || c.budget != nil && !c.budget.Take(budgetKey, instant(c.sim.Now())) {
-		c.over(took, false)
+	if !c.mayRepeat(a.n) || c.budget != nil && !c.budget.Take(budgetKey, instant(c.sim.Now())) {
+		c.end(a, false)
 		return
 	}
 	wait := int64(0)
 	if c.wait != nil {
-		wait = c.wait(n + 1)
+		wait = c.wait(a.n + 1)
 	}
-	c.sim.After(wait, func() { c.try(n + 1) })
+	n, call := a.n+1, a.call
+	c.sim.After(wait, func() { c.try(n, call) })
+}
+
+// end tells of a call that is over. Without a timer nothing knows the attempt
+// any more.
+func (c *caller) end(a *attempt, ok bool) {
+	c.over(a, ok)
+	if c.retries == 0 {
+		c.free = append(c.free, a)
+	}
 }
 
 // perSecond counts events in bins of a second.
@@ -135,6 +181,14 @@ func (b perSecond) mean(from, to int) float64 {
 		sum += n
 	}
 	return sum / float64(to-from)
+}
+
+// points has a point for each span of so many seconds before one, in its middle.
+func (b perSecond) points(before, span int) (points []draw.Point) {
+	for from := 0; from+span <= before; from += span {
+		points = append(points, draw.Point{X: float64(from) + float64(span)/2, Y: b.mean(from, from+span)})
+	}
+	return points
 }
 
 // recovered is how many seconds after one it took until three in a row were at

@@ -13,7 +13,7 @@ type gated struct {
 	gate *admission.Gate
 	due  int64 // when a timer is set for
 
-	left func(r *request) // someone's work is done, before the next is let in; may be nil
+	leaves func(r *request) // one's work is done, and the next not yet let in; may be nil
 }
 
 func newGated(s *sim.Sim, c admission.Config) *gated {
@@ -33,10 +33,10 @@ func (g *gated) arrive(r *request) {
 }
 
 func (g *gated) leave(r *request) {
-	g.gate.Leave(&r.ticket, g.sim.Now(), true)
-	if g.left != nil {
-		g.left(r)
+	if g.leaves != nil {
+		g.leaves(r)
 	}
+	g.gate.Leave(&r.ticket, g.sim.Now(), true)
 	g.settle()
 }
 

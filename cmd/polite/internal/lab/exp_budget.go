@@ -1,11 +1,25 @@
 package lab
 
 import (
+	"context"
+	"fmt"
 	"time"
 
+	"github.com/politehttp/polite/cmd/polite/internal/draw"
 	"github.com/politehttp/polite/internal/sim"
 	"github.com/politehttp/polite/retry"
 )
+
+var budgetExperiment = Experiment{
+	Name:  "budget",
+	Title: "What retries cost the provider, by what they are paid from",
+	Teaches: "A retry helps against a failure that is gone by then. In an outage all calls fail, and four attempts each are " +
+		"four times the load, on a provider that is down. A budget that every call feeds, or every call of the last " +
+		"ten seconds, still adds a tenth or a fifth, for ever. One that only successes feed dries up in an outage: " +
+		"the load is what it was, and what was saved before is not much more than one retry for each ten calls of " +
+		"a second. And while one call in ten fails it pays for nearly all the retries that are needed.",
+	Run: runBudgets,
+}
 
 // budgets are what retries may be paid from. All but ours are models of what
 // others do, to compare with.
@@ -86,7 +100,7 @@ func runBudget(seed uint64, b budget, fails func(now int64) float64, from, to ti
 	run := new(budgetRun)
 	counted := func() bool { return s.Now() >= int64(from) }
 	c := &caller{
-		sim: s, timeout: int64(time.Second), retries: 3, budget: b,
+		sim: s, retries: 3, budget: b,
 		server: &distant{s, 5 * time.Millisecond, func(now int64) bool { return s.Rand.Float64() < fails(now) }},
 		wait:   func(int) int64 { return s.Rand.Int64N(int64(20 * time.Millisecond)) },
 		sent: func(n int) {
@@ -97,7 +111,7 @@ func runBudget(seed uint64, b budget, fails func(now int64) float64, from, to ti
 				run.retries.add(s.Now())
 			}
 		},
-		over: func(_ int64, ok bool) {
+		over: func(_ *attempt, ok bool) {
 			if counted() {
 				run.calls++
 				if ok {
@@ -118,9 +132,10 @@ func runBudget(seed uint64, b budget, fails func(now int64) float64, from, to ti
 func (r *budgetRun) load() float64    { return float64(r.sent) / float64(r.calls) }
 func (r *budgetRun) success() float64 { return float64(r.succeeded) / float64(r.calls) }
 
-// steady is what becomes of a share of failures that does not change.
-func steady(seed uint64, b budget, share float64) *budgetRun {
-	return runBudget(seed, b, func(int64) float64 { return share }, 120*time.Second, 240*time.Second)
+// steady is what becomes of a share of failures that does not change, over as
+// long a time as there is before it.
+func steady(seed uint64, b budget, share float64, span time.Duration) *budgetRun {
+	return runBudget(seed, b, func(int64) float64 { return share }, span, 2*span)
 }
 
 // outage is how many retries the first ten seconds of one bring.
@@ -132,4 +147,49 @@ func outage(seed uint64, b budget) float64 {
 		return 0
 	}, 0, 40*time.Second)
 	return 10 * run.retries.mean(30, 40)
+}
+
+// budgetFigures are what must hold of ours.
+func budgetFigures(seed uint64) []Figure {
+	mixed, down := steady(seed, new(retry.Budget), 0.1, 2*time.Minute), steady(seed, new(retry.Budget), 1, 2*time.Minute)
+	return []Figure{
+		atLeast("budget, one attempt in ten fails: calls that succeed", 100*mixed.success(), 98, "%"),
+		atMost("budget, one attempt in ten fails: attempts for each call", mixed.load(), 1.1, ""),
+		atMost("budget, all fail: attempts for each call", down.load(), 1.004, ""), // 1.00: a retry in ten seconds is left
+		atMost("budget, first ten seconds of an outage: retries", outage(seed, new(retry.Budget)), 100, ""),
+	}
+}
+
+func runBudgets(_ context.Context, o Options) (*Result, error) {
+	result := &Result{Figures: budgetFigures(o.Seed)}
+	table := Table{
+		Title:   "1,000 calls a second of up to four attempts, each of which fails by lot",
+		Columns: []string{"budget", "10 % fail: attempts a call", "succeed, %", "30 % fail: attempts a call", "succeed, %", "all fail: attempts a call", "first 10 s of an outage: retries"},
+	}
+	picture := draw.Picture{
+		Name:   "budget",
+		Title:  "Attempts for each call, against the share of attempts that fail",
+		Says:   "Without a budget retries multiply the load when it hurts most (the line goes on to 4). Ours adds a tenth at most, and nothing in an outage.",
+		X:      draw.Axis{Label: "attempts that fail, %", Min: 0, Max: 100},
+		Y:      draw.Axis{Label: "attempts for each call", Min: 0.9, Max: 2},
+		Limits: []draw.Limit{{Name: "1.1", Y: 1.1}},
+	}
+	shares := []float64{0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9, 1}
+	for _, b := range budgets {
+		runs := abreast(len(shares), func(i int) *budgetRun { return steady(o.Seed, b.new(), shares[i], 20*time.Second) })
+		at := map[float64]*budgetRun{}
+		series := draw.Series{Name: b.name}
+		for i, run := range runs {
+			at[shares[i]] = run
+			series.Points = append(series.Points, draw.Point{X: 100 * shares[i], Y: run.load()})
+		}
+		picture.Series = append(picture.Series, series)
+		table.Add(b.name, at[0.1].load(), 100*at[0.1].success(), at[0.3].load(), 100*at[0.3].success(), at[1].load(), fmt.Sprintf("%.0f", outage(o.Seed, b.new())))
+		if b.name == "none" {
+			result.Figures = append(result.Figures, atLeast("without a budget, all fail: attempts for each call", at[1].load(), 3.9, ""))
+		}
+	}
+	result.Tables = append(result.Tables, table)
+	result.Pictures = append(result.Pictures, picture)
+	return result, nil
 }

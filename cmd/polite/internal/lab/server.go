@@ -19,6 +19,8 @@ type request struct {
 
 	begin  func() // it is let in
 	refuse func() // it is sent away, at once or after a time in line
+	work   func() // the work is over
+	done   func()
 }
 
 // A door decides what becomes of a request before work begins. It calls begin
@@ -88,19 +90,21 @@ type guarded struct {
 	pool *pool
 }
 
-// serve hands a request in. done is told when the work is over, and refused at
-// once or later if none is done.
+// serve hands a request in. One of done and refused is called, once. Then the
+// request may be handed in again.
 func (g *guarded) serve(r *request, done, refused func()) {
-	s := g.pool.sim
-	r.arrived = s.Now()
-	r.begin = func() {
-		r.started = s.Now()
-		g.pool.do(func() {
+	r.arrived = g.pool.sim.Now()
+	r.done, r.refuse = done, refused
+	if r.begin == nil {
+		r.begin = func() {
+			r.started = g.pool.sim.Now()
+			g.pool.do(r.work)
+		}
+		r.work = func() {
 			g.door.leave(r)
-			done()
-		})
+			r.done()
+		}
 	}
-	r.refuse = refused
 	g.door.arrive(r)
 }
 
