@@ -3,7 +3,10 @@ module github.com/politehttp/polite/cmd/polite
 go 1.26.0
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/politehttp/polite v0.0.0
+	github.com/politehttp/polite/redisstore v0.0.0
+	github.com/redis/rueidis v1.0.79
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -16,9 +19,11 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 )
 
 replace github.com/politehttp/polite => ../../

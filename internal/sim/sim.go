@@ -26,12 +26,15 @@ type Sim struct {
 	now   int64
 	count uint64
 	queue []event // a heap: the next event first
+	do    []func()
+	free  []int32 // places in do
 }
 
+// event is without a pointer, so that moving it costs the collector nothing.
 type event struct {
 	at    int64
 	order uint64 // of those at one instant, the one that was planned first
-	do    func()
+	do    int32
 }
 
 // New returns a run that begins at 0.
@@ -45,16 +48,26 @@ func (s *Sim) Now() int64 { return s.now }
 // At runs f at an instant, after what was planned for it before; one that has
 // passed counts as now.
 func (s *Sim) At(t int64, f func()) {
-	s.queue = append(s.queue, event{max(t, s.now), s.count, f})
+	place := int32(len(s.do))
+	if n := len(s.free); n > 0 {
+		place, s.free = s.free[n-1], s.free[:n-1]
+		s.do[place] = f
+	} else {
+		s.do = append(s.do, f)
+	}
+	e := event{max(t, s.now), s.count, place}
 	s.count++
-	for i := len(s.queue) - 1; i > 0; {
+	s.queue = append(s.queue, e)
+	i := len(s.queue) - 1
+	for i > 0 {
 		parent := (i - 1) / 2
-		if !s.queue[i].before(&s.queue[parent]) {
+		if !e.before(&s.queue[parent]) {
 			break
 		}
-		s.queue[i], s.queue[parent] = s.queue[parent], s.queue[i]
+		s.queue[i] = s.queue[parent]
 		i = parent
 	}
+	s.queue[i] = e
 }
 
 // After runs f after d nanoseconds.
@@ -65,8 +78,11 @@ func (s *Sim) After(d int64, f func()) { s.At(s.now+max(d, 0), f) }
 func (s *Sim) Run(until int64) {
 	for len(s.queue) > 0 && s.queue[0].at < until {
 		e := s.next()
+		f := s.do[e.do]
+		s.do[e.do] = nil
+		s.free = append(s.free, e.do)
 		s.now = e.at
-		e.do()
+		f()
 	}
 	s.now = max(s.now, until)
 }
@@ -74,22 +90,27 @@ func (s *Sim) Run(until int64) {
 func (s *Sim) next() event {
 	first := s.queue[0]
 	last := len(s.queue) - 1
-	s.queue[0] = s.queue[last]
-	s.queue[last] = event{} // lets its function go
+	e := s.queue[last]
 	s.queue = s.queue[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if s.queue[child].before(&s.queue[least]) {
-				least = child
-			}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= last {
+			break
 		}
-		if least == i {
-			return first
+		if child+1 < last && s.queue[child+1].before(&s.queue[child]) {
+			child++
 		}
-		s.queue[i], s.queue[least] = s.queue[least], s.queue[i]
-		i = least
+		if !s.queue[child].before(&e) {
+			break
+		}
+		s.queue[i] = s.queue[child]
+		i = child
 	}
+	if last > 0 {
+		s.queue[i] = e
+	}
+	return first
 }
 
 func (e *event) before(o *event) bool {

@@ -56,13 +56,24 @@ func (d data) bars(c draw.Canvas, q *plot.Plot) {
 	floor := y(math.Max(q.Y.Min, 0))
 	number := style(tickSize)
 	number.XAlign, number.YAlign = draw.XCenter, draw.YBottom
+	var outline []vg.Point // of Plain ones, which may be many
 	for _, at := range d.Points {
 		left, right := x(at.X+d.center-d.Width/2), x(at.X+d.center+d.Width/2)
-		top := min(y(at.Y), c.Max.Y)
-		c.FillPolygon(d.color, c.ClipPolygonXY([]vg.Point{{X: left, Y: floor}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: floor}}))
-		if !d.Plain {
-			c.FillText(number, vg.Point{X: (left + right) / 2, Y: top + 2}, short(at.Y))
+		top := y(at.Y)
+		bar := []vg.Point{{X: left, Y: floor}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: floor}}
+		if d.Plain {
+			if n := len(outline); n > 0 && math.Abs(float64(outline[n-1].X-left)) < 1e-6 {
+				outline = outline[:n-1] // side by side
+				bar = bar[1:]
+			}
+			outline = append(outline, bar...)
+			continue
 		}
+		c.FillPolygon(d.color, c.ClipPolygonXY(bar))
+		c.FillText(number, vg.Point{X: (left + right) / 2, Y: min(top, c.Max.Y) + 2}, short(at.Y))
+	}
+	if outline != nil {
+		c.FillPolygon(d.color, c.ClipPolygonXY(outline))
 	}
 }
 
