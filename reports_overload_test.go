@@ -196,9 +196,12 @@ func recoversWithErrors(t *testing.T) {
 }
 
 // slowBody ends after a time.
-type slowBody struct{ d time.Duration }
+type slowBody struct {
+	d    time.Duration
+	ends func()
+}
 
-func (b slowBody) Read([]byte) (int, error) { time.Sleep(b.d); return 0, io.EOF }
+func (b slowBody) Read([]byte) (int, error) { time.Sleep(b.d); b.ends(); return 0, io.EOF }
 func (b slowBody) Close() error             { return nil }
 
 func heldToTheEndOfTheBody(t *testing.T) {
@@ -206,7 +209,7 @@ func heldToTheEndOfTheBody(t *testing.T) {
 	tr := adaptive(newProvider(func(_ int, r *http.Request) (*http.Response, error) {
 		most.Store(max(most.Load(), out.Add(1)))
 		resp := reply(r, 200)
-		resp.Body = slowBody{time.Minute}
+		resp.Body = slowBody{time.Minute, func() { out.Add(-1) }}
 		return resp, nil
 	}), 20)
 	var wg sync.WaitGroup
@@ -215,7 +218,6 @@ func heldToTheEndOfTheBody(t *testing.T) {
 			resp, err := get(t, tr)
 			if assert.NoError(t, err) {
 				_, _ = io.Copy(io.Discard, resp.Body)
-				out.Add(-1)
 			}
 		})
 	}
@@ -227,7 +229,7 @@ func heldToTheEndOfTheBody(t *testing.T) {
 	// The answer counts at its header: the limit grew before a body was read.
 	tr = adaptive(newProvider(func(_ int, r *http.Request) (*http.Response, error) {
 		resp := reply(r, 200)
-		resp.Body = slowBody{time.Hour}
+		resp.Body = slowBody{time.Hour, func() {}}
 		return resp, nil
 	}), 0)
 	for range 11 {
@@ -250,6 +252,7 @@ func forgetsClose(t *testing.T) {
 		assert.Equal(t, 200, status(t, tr))
 	}
 	assert.Equal(t, time.Minute, time.Since(start), "until the callers' context ends")
+	synctest.Wait() // for all that its end sets off
 	calls, limit := tr.Pacer.InFlight("http://api.test:80")
 	assert.Equal(t, []int{0, 20}, []int{calls, limit})
 }
@@ -575,19 +578,16 @@ func throttleIgnoresCancelled(t *testing.T) {
 }
 
 func throttledBeforeTheWait(t *testing.T) {
-	base := newProvider(says(200))
+	base := newProvider(says(500))
 	tr := &polite.Transport{
-		Base: base, Throttle: &breaker.Throttle{PassEvery: -1},
+		Base: base, Throttle: &breaker.Throttle{PassEvery: -1, Window: time.Hour},
 		Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Second), Burst: 1},
 	}
-	fail := func(n int) {
-		for range n {
-			p, err := tr.Throttle.Enter("http://api.test:80", time.Time{}, 1)
-			require.NoError(t, err)
-			p.Done(breaker.Failure, time.Time{})
-		}
+	for range 100 {
+		p, err := tr.Throttle.Enter("http://api.test:80", time.Time{}, 1)
+		require.NoError(t, err)
+		p.Done(breaker.Failure, time.Time{})
 	}
-	fail(100)
 	require.Equal(t, 0.9, tr.Throttle.Share("http://api.test:80", time.Time{}))
 	start, refused := time.Now(), 0
 	for range 50 {
