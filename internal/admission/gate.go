@@ -184,6 +184,9 @@ func (g *Gate) RetryAfter(now int64, random float64) time.Duration {
 	return time.Duration(g.pressure.seconds(now, random)) * time.Second
 }
 
+// Refused counts one that the owner refused without asking, towards RetryAfter.
+func (g *Gate) Refused(now int64) { g.pressure.refuse(now) }
+
 // queue is how many may wait.
 func (g *Gate) queue() int {
 	switch {
@@ -192,7 +195,7 @@ func (g *Gate) queue() int {
 	case g.config.Queue > 0:
 		return g.config.Queue
 	}
-	return min(max(2*g.limit, 16), math.MaxInt32)
+	return max(2*min(g.limit, math.MaxInt32), 16)
 }
 
 // enough reports whether what is left until the ticket's deadline is what

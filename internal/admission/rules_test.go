@@ -1,0 +1,393 @@
+package admission
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// told is what Next says until it says no more, as "verdict name".
+func told(g *Gate, now int64) (all []string) {
+	for t, v := g.Next(now); t != nil; t, v = g.Next(now) {
+		all = append(all, fmt.Sprint(v, " ", t.Value))
+	}
+	return all
+}
+
+// fill admits somebody for every place.
+func fill(t *testing.T, g *Gate) (inside []*Ticket) {
+	for range g.Limit() {
+		k := &Ticket{Value: "first"}
+		require.Equal(t, Admitted, g.Arrive(k, 0))
+		inside = append(inside, k)
+	}
+	return inside
+}
+
+func TestLimit(t *testing.T) {
+	t.Run("0 is nobody, when idle too (kubernetes#134196)", func(t *testing.T) {
+		g := New(Config{Queue: 2}, 1)
+		assert.Equal(t, Queued, g.Arrive(&Ticket{Value: "a"}, 0))
+		assert.Empty(t, told(g, 0))
+		g.SetLimit(-3)
+		assert.Zero(t, g.Limit())
+		assert.Empty(t, told(g, 0))
+		g.SetLimit(1)
+		assert.Equal(t, []string{"admitted a"}, told(g, 0))
+	})
+	t.Run("lowered, nobody is thrown out", func(t *testing.T) {
+		g := New(Config{Limit: 3, Queue: 5}, 1)
+		inside := fill(t, g)
+		g.SetLimit(1)
+		g.Arrive(&Ticket{Value: "a"}, 0)
+		for i, want := range []int{2, 1} {
+			require.True(t, g.Leave(inside[i], 0, false))
+			assert.Empty(t, told(g, 0))
+			assert.Equal(t, want, g.InFlight())
+		}
+		g.Leave(inside[2], 0, false)
+		assert.Equal(t, []string{"admitted a"}, told(g, 0))
+		assert.Equal(t, 1, g.InFlight())
+	})
+	t.Run("the default queue falls with it", func(t *testing.T) {
+		g := New(Config{Limit: 20}, 1)
+		fill(t, g)
+		for i := range 40 {
+			require.Equal(t, Queued, g.Arrive(&Ticket{Value: i}, 0))
+		}
+		require.Equal(t, Full, g.Arrive(&Ticket{}, 0))
+		g.SetLimit(19)
+		assert.Equal(t, []string{"pushed 39", "pushed 38"}, told(g, 0))
+		g.SetLimit(1)
+		assert.Len(t, told(g, 0), 22)
+		assert.Equal(t, 16, g.Waiting())
+	})
+	t.Run("a part of a request does not wait for its parent (website#46769)", func(t *testing.T) {
+		g := New(Config{Limit: 1, Queue: 1}, 1)
+		parent := fill(t, g)[0]
+		g.Arrive(&Ticket{Class: CriticalPlus, Value: "a"}, 0)
+		part := &Ticket{Nested: true, Class: Sheddable}
+		assert.Equal(t, Admitted, g.Arrive(part, 0))
+		assert.Equal(t, 1, g.InFlight())
+		assert.True(t, g.Leave(part, 0, true))
+		assert.False(t, g.Leave(part, 0, true))
+		assert.Empty(t, told(g, 0))
+		g.Leave(parent, 0, true)
+		assert.Equal(t, []string{"admitted a"}, told(g, 0))
+	})
+}
+
+func TestOrder(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		order   Order
+		arrive  []Verdict // of a, b, c where two may wait
+		pushed  []string
+		served  []string
+		expired []string // when nobody is served
+	}{
+		{"wine", Wine, []Verdict{Queued, Queued, Full}, nil, []string{"admitted a", "admitted b"}, []string{"expired a", "expired b"}},
+		{"milk", Milk, []Verdict{Queued, Queued, Queued}, []string{"pushed a"}, []string{"admitted c", "admitted b"}, []string{"expired b", "expired c"}},
+	} {
+		for _, serve := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s,serve=%v", c.name, serve), func(t *testing.T) {
+				g := New(Config{Limit: 2, Queue: 2, Order: c.order, MaxWait: 100}, 1)
+				inside := fill(t, g)
+				var pushed []string
+				for i, want := range c.arrive {
+					require.Equal(t, want, g.Arrive(&Ticket{Value: string(rune('a' + i))}, int64(i)))
+					pushed = append(pushed, told(g, int64(i))...)
+				}
+				assert.Equal(t, c.pushed, pushed)
+				if serve {
+					for _, k := range inside {
+						g.Leave(k, 50, true)
+					}
+					assert.Equal(t, c.served, told(g, 50))
+					return
+				}
+				var expired []string
+				for g.Due() != math.MaxInt64 {
+					assert.Empty(t, told(g, g.Due()-1))
+					expired = append(expired, told(g, g.Due())...)
+				}
+				assert.Equal(t, c.expired, expired)
+			})
+		}
+	}
+}
+
+func TestClasses(t *testing.T) {
+	g := New(Config{Limit: 1, Queue: 3}, 1)
+	first := fill(t, g)[0]
+	arrive := func(c Class) Verdict {
+		return g.Arrive(&Ticket{Class: c, Value: c}, 0)
+	}
+	require.Equal(t, Queued, arrive(Sheddable))
+	require.Equal(t, Queued, arrive(SheddablePlus))
+	require.Equal(t, Queued, arrive(Critical))
+	assert.Equal(t, Full, arrive(Sheddable), "the lowest is dropped")
+	assert.Equal(t, Queued, arrive(CriticalPlus-99), "as CriticalPlus")
+	assert.Equal(t, []string{fmt.Sprint("pushed ", Sheddable)}, told(g, 0))
+	assert.Equal(t, Queued, arrive(Critical))
+	assert.Equal(t, []string{fmt.Sprint("pushed ", SheddablePlus)}, told(g, 0))
+	assert.Equal(t, Full, arrive(Sheddable+99))
+
+	g.Leave(first, 0, true)
+	for _, want := range []Class{CriticalPlus - 99, Critical, Critical} {
+		k, v := g.Next(0)
+		require.Equal(t, Admitted, v)
+		assert.Equal(t, want, k.Value)
+		g.Leave(k, 0, true)
+	}
+}
+
+// TestPatient: a producer is slowed down, not refused.
+func TestPatient(t *testing.T) {
+	g := New(Config{Limit: 1, Queue: 1, Order: Milk, MaxWait: 10}, 1)
+	first := fill(t, g)[0]
+	for i := range 5 {
+		require.Equal(t, Queued, g.Arrive(&Ticket{Patient: true, Value: i}, 0))
+	}
+	require.Equal(t, Queued, g.Arrive(&Ticket{Value: "a"}, 0))
+	require.Equal(t, Queued, g.Arrive(&Ticket{Value: "b"}, 0))
+	assert.Equal(t, []string{"pushed a"}, told(g, 0))
+	assert.Equal(t, []string{"expired b"}, told(g, 1000))
+	assert.Equal(t, int64(math.MaxInt64), g.Due())
+	for i := range 5 {
+		g.Leave(first, 1000, true)
+		k, v := g.Next(1000)
+		require.Equal(t, Admitted, v)
+		assert.Equal(t, i, k.Value)
+		first = k
+	}
+	none := New(Config{Limit: 1, Queue: -1}, 1)
+	fill(t, none)
+	assert.Equal(t, Full, none.Arrive(&Ticket{}, 0))
+	assert.Equal(t, Queued, none.Arrive(&Ticket{Patient: true}, 0))
+	assert.Equal(t, Late, none.Arrive(&Ticket{Patient: true, Deadline: -1}, 0))
+}
+
+// learn makes a gate know that requests take d.
+func learn(g *Gate, d int64) {
+	for range 100 {
+		k := &Ticket{}
+		g.Arrive(k, 0)
+		g.Leave(k, d, true)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	const ms = millisecond
+	t.Run("gone", func(t *testing.T) {
+		g := New(Config{Limit: 1}, 1)
+		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: 5 * ms}, 5*ms))
+		assert.Equal(t, Admitted, g.Arrive(&Ticket{Deadline: 5*ms + 1}, 5*ms), "nothing is known of what it takes")
+	})
+	t.Run("too little is left to serve it", func(t *testing.T) {
+		g := New(Config{Limit: 1}, 1)
+		learn(g, 20*ms)
+		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: 15 * ms}, 0))
+		assert.Equal(t, Admitted, g.Arrive(&Ticket{Deadline: 25 * ms}, 0))
+	})
+	t.Run("too little is left to wait", func(t *testing.T) {
+		g := New(Config{Limit: 2, Queue: 50, MaxWait: second}, 1)
+		learn(g, 20*ms)
+		fill(t, g)
+		for range 10 {
+			require.Equal(t, Queued, g.Arrive(&Ticket{}, 0))
+		}
+		// 11 places come free at one in 10 ms, and then it takes 20 ms.
+		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: 115 * ms}, 0))
+		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 145 * ms}, 0))
+		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 60 * ms, Class: CriticalPlus}, 0), "it goes before them")
+		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 90 * ms, Tenant: "a"}, 0), "it takes turns with them")
+	})
+	t.Run("MaxWait is too short to wait", func(t *testing.T) {
+		g := New(Config{Limit: 1, Queue: 50, MaxWait: 100 * ms}, 1)
+		learn(g, 22*ms)
+		fill(t, g)
+		var got []Verdict
+		for range 6 {
+			got = append(got, g.Arrive(&Ticket{}, 0))
+		}
+		assert.Equal(t, []Verdict{Queued, Queued, Queued, Queued, Late, Late}, got)
+	})
+	t.Run("gone while waiting", func(t *testing.T) {
+		g := New(Config{Limit: 1, Queue: 5, MaxWait: -1}, 1)
+		first := fill(t, g)[0]
+		g.Arrive(&Ticket{Deadline: 50 * ms, Value: "a"}, 0)
+		g.Arrive(&Ticket{Deadline: 30 * ms, Value: "b"}, 0)
+		assert.Equal(t, 30*ms, g.Due())
+		assert.Equal(t, []string{"expired b"}, told(g, 30*ms))
+		assert.Equal(t, 50*ms, g.Due())
+		g.Leave(first, 49*ms, false)
+		assert.Equal(t, []string{"admitted a"}, told(g, 49*ms))
+	})
+	t.Run("a stall is not remembered for ever", func(t *testing.T) {
+		g := New(Config{Limit: 100}, 1)
+		learn(g, 10*second)
+		refused := 0
+		for g.Arrive(&Ticket{Deadline: second}, 0) == Late {
+			refused++
+		}
+		assert.Less(t, refused, 200)
+		for range 20 { // and what is quick confirms it
+			k := &Ticket{Deadline: second}
+			require.Equal(t, Admitted, g.Arrive(k, 0))
+			g.Leave(k, 10*ms, true)
+		}
+		k := &Ticket{}
+		g.Arrive(k, 0)
+		g.Leave(k, 5*second, true)
+		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: second}, 0), "what is slow restores it")
+	})
+}
+
+// TestOneAtATime: who asks again as soon as it was served is new each time, and
+// still has no more than half beside one who always waits.
+func TestOneAtATime(t *testing.T) {
+	g := New(Config{Limit: 1, Queue: 10}, 1)
+	running := fill(t, g)[0]
+	for range 5 {
+		g.Arrive(&Ticket{Tenant: "hog", Value: "hog"}, 0)
+	}
+	g.Arrive(&Ticket{Tenant: "a", Value: "a"}, 0)
+	served := map[any]int{}
+	for range 1000 {
+		g.Leave(running, 0, false)
+		running, _ = g.Next(0)
+		served[running.Value]++
+		g.Arrive(&Ticket{Tenant: running.Value.(string), Value: running.Value}, 0)
+	}
+	assert.InDelta(t, 500, served["a"], advance)
+}
+
+func TestRetryAfter(t *testing.T) { // kubernetes#117734, #79805, #97991
+	g := New(Config{Limit: 0, Queue: -1}, 1)
+	now := int64(1e18)
+	says := func() [2]time.Duration {
+		return [2]time.Duration{g.RetryAfter(now, 0), g.RetryAfter(now, .999999)}
+	}
+	refuse := func(perSecond int) {
+		for range perSecond {
+			g.Arrive(&Ticket{}, now)
+		}
+		now += second
+	}
+	seconds := func(from, to time.Duration) [2]time.Duration {
+		return [2]time.Duration{from * time.Second, to * time.Second}
+	}
+	assert.Equal(t, seconds(1, 2), says(), "nobody refused")
+	for range 60 {
+		refuse(1)
+		g.Refused(now - second)
+	}
+	assert.Equal(t, seconds(1, 2), says(), "few refused")
+	var grew [][2]time.Duration
+	for range 40 {
+		refuse(3)
+		if now := says(); len(grew) == 0 || grew[len(grew)-1] != now {
+			grew = append(grew, now)
+		}
+	}
+	assert.Equal(t, [][2]time.Duration{seconds(2, 4), seconds(4, 8), seconds(8, 16), seconds(16, 32)}, grew)
+	seen := map[time.Duration]bool{}
+	for i := range 1000 {
+		seen[g.RetryAfter(now, float64(i)/1000)] = true
+	}
+	assert.Len(t, seen, 17, "spread over every second")
+	for i := range 40 {
+		was := says()
+		now += second
+		assert.LessOrEqual(t, says()[1], was[1], "%d s of quiet", i)
+	}
+	assert.Equal(t, seconds(1, 2), says())
+	now -= 100 * second
+	assert.Equal(t, seconds(1, 2), says(), "a clock that steps back")
+	now += 1e18
+	assert.Equal(t, seconds(1, 2), says(), "and far ahead")
+	for _, random := range []float64{-5, 5, math.NaN(), math.Inf(1)} {
+		assert.LessOrEqual(t, g.RetryAfter(now, random), 2*time.Second)
+		assert.GreaterOrEqual(t, g.RetryAfter(now, random), time.Second)
+	}
+}
+
+func TestCensus(t *testing.T) {
+	t.Run("full, who is idle goes first (todoist-mcp#598)", func(t *testing.T) {
+		c := census{room: 2}
+		for range 100 {
+			require.True(t, c.own(1, 0))
+		}
+		require.True(t, c.own(2, 5*second))
+		assert.False(t, c.own(3, 6*second), "nobody is idle: the place of the least, but not a share")
+		require.True(t, c.own(1, 6*second))
+		assert.True(t, c.own(4, 17*second))
+		assert.True(t, c.own(5, 17*second))
+		assert.Len(t, c.at, 2)
+	})
+	t.Run("who comes often stays, and who begins to is found", func(t *testing.T) {
+		c := census{room: 10}
+		heavy := 0
+		for i := range uint64(100_000) {
+			now := int64(i) * 1e5
+			c.own(1000+i, now) // a name that never comes again
+			if i%5 == 0 && i > 1000 && c.own(1, now) {
+				heavy++
+			}
+		}
+		assert.Greater(t, heavy, 19_700)
+		assert.Len(t, c.at, 10)
+		assert.Len(t, c.names, 10)
+	})
+	t.Run("no room", func(t *testing.T) {
+		c := census{room: -1}
+		assert.False(t, c.own(1, 0))
+	})
+}
+
+func TestHash(t *testing.T) {
+	seen := map[uint64]string{}
+	for i := range 200_000 {
+		for _, s := range []string{strconv.Itoa(i), fmt.Sprintf("tenant-%d@example.com", i)} {
+			h := hash(7, s) | tenants
+			require.Empty(t, seen[h], "%q", s)
+			seen[h] = s
+		}
+	}
+	assert.NotEqual(t, hash(1, "a"), hash(1, "a\x00"))
+	assert.NotEqual(t, hash(1, "a"), hash(2, "a"))
+}
+
+func TestService(t *testing.T) {
+	var s service
+	s.trust = math.MaxInt64
+	s.add(second, 0)
+	p90, mean := s.typical()
+	assert.Zero(t, p90, "one says nothing")
+	assert.Zero(t, mean)
+	for i := range int64(1000) {
+		s.add((i%100)*millisecond, i)
+	}
+	s.fresh = 0
+	p90, mean = s.typical()
+	assert.InEpsilon(t, 90*millisecond, p90, .07)
+	assert.InEpsilon(t, 50*millisecond, mean, .07)
+	for range 1024 {
+		s.add(5*millisecond, 0)
+	}
+	p90, mean = s.typical()
+	assert.InEpsilon(t, 5*millisecond, p90, .07, "the old is forgotten")
+	assert.InEpsilon(t, 5*millisecond, mean, .07)
+	for d := int64(1 << 10); d < 1<<40; d += d/7 + 1 {
+		require.InEpsilon(t, d, middle(bucket(d)), .0626)
+	}
+	for _, d := range []int64{-1, 0, math.MaxInt64} {
+		s.add(d, 0)
+	}
+}
