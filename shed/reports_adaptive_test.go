@@ -89,7 +89,7 @@ func instantRefusals(t *testing.T) {
 		defer shed.Done(r.Context(), false) // the callee said no, at once
 		s.ServeHTTP(w, r)
 	}))
-	s.run(h, 30_000, 2*time.Second, func() {
+	s.run(h, 30_000, time.Second, func() {
 		if limit(g) > 20 {
 			t.Fatal("the limit rises")
 		}
@@ -101,7 +101,7 @@ func atTheMaximum(t *testing.T) {
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Max: 50}}
 	s := newServer(1000, 20*time.Millisecond)
 	reached, least := false, 50
-	s.run(g.Handler(s), 2_400, 40*time.Second, func() {
+	s.run(g.Handler(s), 2_400, 20*time.Second, func() {
 		n := limit(g)
 		reached = reached || n == 50
 		if reached {
@@ -116,7 +116,7 @@ func roomIsFound(t *testing.T) {
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20}}
 	s := newServer(1000, 50*time.Millisecond)
 	began, found := time.Now(), time.Duration(0)
-	s.run(g.Handler(s), 9_000, 8*time.Second, func() {
+	s.run(g.Handler(s), 9_000, 6*time.Second, func() {
 		if found == 0 && limit(g) >= 400 {
 			found = time.Since(began)
 		}
@@ -131,7 +131,7 @@ func longIncident(t *testing.T) {
 	h := g.Handler(s)
 	s.run(h, 300, time.Minute, nil) // of 200 that it can do
 	s.mean.Store(int64(time.Second))
-	slow := s.run(h, 40, 30*time.Minute, nil) // of 20
+	slow := s.run(h, 30, 30*time.Minute, nil) // of 20
 	during := limit(g)
 	s.mean.Store(int64(100 * time.Millisecond))
 	s.run(h, 300, 20*time.Second, nil)
@@ -152,15 +152,15 @@ func residualErrors(t *testing.T) {
 			shed.Done(r.Context(), false)
 		}
 	}))
-	s.run(h, 2_500, 20*time.Second, nil)
-	end := s.run(h, 2_500, 10*time.Second, nil)
-	assert.GreaterOrEqual(t, end.served.Load(), int64(2_000*10*90/100))
+	s.run(h, 2_500, 12*time.Second, nil)
+	end := s.run(h, 2_500, 5*time.Second, nil)
+	assert.GreaterOrEqual(t, end.served.Load(), int64(2_000*5*90/100))
 }
 
 func probingIsFree(t *testing.T) {
 	g := &shed.Gate{}
 	s := newServer(20, 50*time.Millisecond)
-	l := s.run(g.Handler(s), 0.78*400, 5*time.Minute, nil)
+	l := s.run(g.Handler(s), 0.78*400, 3*time.Minute, nil)
 	assert.LessOrEqual(t, l.refused.Load(), l.served.Load()/1000)
 }
 
@@ -171,7 +171,7 @@ func probesApart(t *testing.T) {
 		s := newServer(20, 50*time.Millisecond)
 		at, last, down := map[time.Duration]bool{}, 0, false
 		began := time.Now()
-		s.run(g.Handler(s), 500, 3*time.Minute, func() {
+		s.run(g.Handler(s), 500, 2*time.Minute, func() {
 			n := limit(g)
 			if n < last && !down {
 				at[time.Since(began).Truncate(100*time.Millisecond)] = true
