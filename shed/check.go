@@ -50,6 +50,7 @@ type gate struct {
 	pinned   bool            // by SetLimit
 	timer    *time.Timer     // nil: nobody has waited yet
 	armed    int64           // when the timer fires; math.MaxInt64: not
+	shares   shares
 	count    counts
 }
 

@@ -102,6 +102,10 @@
 // that, at most 32 s, or all who were refused together come back together. It
 // says how long to stay away, and promises nothing.
 //
+// It is the server that lacks room, hence 503. Only to a tenant that has more
+// than its share of a full queue, while others wait too, the status is 429 Too
+// Many Requests: that is about its own doing, and slower would help.
+//
 // # What a client can tell
 //
 // The client half of this module sends these when it is asked to

@@ -13,7 +13,8 @@ import (
 // visit is one request's way through a Gate. Visits are used again.
 type visit struct {
 	ticket  admission.Ticket
-	verdict admission.Verdict // once wake has a value
+	verdict admission.Verdict // once wake has a value; of a refusal also why
+	why     Reason
 	wake    chan struct{}     // of capacity 1: the verdict on who waits is there
 
 	class   Class
@@ -90,6 +91,9 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	if verdict == admission.Admitted && g.engine.Waiting() == 0 {
 		return g.letIn(v)
 	}
+	if verdict == admission.Queued {
+		g.shares.add(t.Tenant, t.Weight)
+	}
 	g.settle(now)
 	switch verdict {
 	case admission.Admitted:
@@ -97,7 +101,7 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	case admission.Queued:
 		return g.await(ctx, v)
 	}
-	return g.turnAway(v, reason(verdict), now)
+	return g.turnAway(v, g.reason(v, verdict), now)
 }
 
 // deadline is when the answer is worth nothing any more; 0: never.
@@ -138,13 +142,14 @@ func (g *gate) await(ctx context.Context, v *visit) Reason {
 	if v.verdict == admission.Admitted {
 		return g.letIn(v)
 	}
-	return g.turnAway(v, reason(v.verdict), now)
+	return g.turnAway(v, v.why, now)
 }
 
 // withdraw ends a visit that was queued, whatever became of it since; unread:
 // its verdict, if there is one, was not received. The lock is held.
 func (g *gate) withdraw(v *visit, now int64, unread bool) {
 	if g.engine.Cancel(&v.ticket, now) {
+		g.shares.remove(v.ticket.Tenant)
 		g.settle(now)
 		return
 	}
@@ -199,18 +204,21 @@ func (g *gate) abandon(v *visit) {
 	g.withdraw(v, g.now(), true)
 }
 
-func reason(v admission.Verdict) Reason {
-	switch v {
-	case admission.Late:
+// reason is why one is refused, of whom the engine says that.
+func (g *gate) reason(v *visit, verdict admission.Verdict) Reason {
+	why := Full
+	switch {
+	case verdict == admission.Late && v.ticket.Deadline != 0:
 		return WouldMiss
-	case admission.Pushed:
-		return Displaced
-	case admission.Expired:
+	case verdict == admission.Expired:
 		return Waited
-	case admission.Gone:
-		return Gone
+	case verdict == admission.Pushed:
+		why = Displaced
 	}
-	return Full
+	if g.shares.over(v.ticket.Tenant) {
+		return OverShare
+	}
+	return why
 }
 
 // settle tells all whose turn has come, or is over, and sees to it that it is
@@ -223,6 +231,10 @@ func (g *gate) settle(now int64) {
 		}
 		v := t.Value.(*visit)
 		v.verdict = verdict
+		if verdict != admission.Admitted {
+			v.why = g.reason(v, verdict)
+		}
+		g.shares.remove(t.Tenant)
 		v.wake <- struct{}{} // never full: one verdict a visit
 	}
 	due := g.engine.Due()

@@ -3,8 +3,10 @@ package shed_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -276,4 +278,55 @@ func TestCheck(t *testing.T) {
 	}
 	assert.Panics(t, func() { new(shed.Gate).Handler(nil) })
 	assert.False(t, strings.Contains(shed.Class(-9).String(), "%"))
+}
+
+func TestOverShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside := newHeld()
+		g := &shed.Gate{Limit: 1, Queue: 10, MaxWait: -1, Tenant: byHeader("Tenant")}
+		h := g.Handler(inside)
+		all := []*call{send(h, "/")}
+		status := func(n int, tenant string) (codes []int) { // of those that are refused now
+			more := startAll(h, n, "/", "Tenant", tenant)
+			for i := range all {
+				if all[i].isOver() {
+					codes = append(codes, all[i].Code)
+				}
+			}
+			all = slices.DeleteFunc(append(all, more...), (*call).isOver)
+			for _, c := range more {
+				if c.isOver() {
+					codes = append(codes, c.Code)
+				}
+			}
+			slices.Sort(codes)
+			return codes
+		}
+		assert.Equal(t, []int{503, 503}, status(12, "hog"), "there is nobody else")
+		assert.Equal(t, []int{429, 429}, status(2, "small"), "two of the hog's")
+		assert.Equal(t, []int{429}, status(1, "hog"))
+		assert.Equal(t, []int{429, 429, 503}, status(3, "small"), "the last one makes them equal")
+		assert.Equal(t, []int{503, 503}, append(status(1, "small"), status(1, "hog")...), "five each")
+		assert.Equal(t, []int{429}, status(1, ""), "now a third is enough")
+		inside.let(11)
+		await(all...)
+	})
+}
+
+func TestWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told events
+		g := &shed.Gate{
+			Limit: 1, Queue: 10, MaxWait: -1, Tenant: byHeader("Tenant"), Hooks: &shed.Hooks{Refused: told.note},
+			Weight: func(r *http.Request) int { return len(r.Header.Get("Tenant")) },
+		}
+		h := g.Handler(work(time.Second))
+		all := append(startAll(h, 11, "/", "Tenant", "aaaa"), startAll(h, 10, "/", "Tenant", "b")...)
+		await(all...)
+		count := map[string]int{}
+		for _, e := range told.all {
+			count[fmt.Sprint(e.Tenant, e.Status)]++
+		}
+		assert.Equal(t, map[string]int{"aaaa429": 1, "aaaa503": 1, "b503": 8}, count, "eight and two are four to one")
+	})
 }

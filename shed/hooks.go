@@ -10,9 +10,9 @@ type Reason string
 
 // The reasons for a refusal.
 const (
-	Full      Reason = "full"       // the queue is full of requests that matter as much
+	Full      Reason = "full"       // the queue is full, or takes longer than MaxWait
 	Displaced Reason = "displaced"  // it waited, and another took its place in the queue
-	OverShare Reason = "over-share" // there is no room, and its tenant has more than its share of it
+	OverShare Reason = "over-share" // either of these, and its tenant has more than its share of the queue: 429
 	WouldMiss Reason = "would-miss" // the client would be gone before an answer could be ready
 	Waited    Reason = "waited"     // it waited for MaxWait, or for as long as was useful
 	Gone      Reason = "gone"       // the client left while it waited

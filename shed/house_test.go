@@ -55,6 +55,15 @@ type call struct {
 	took  time.Duration
 }
 
+func (c *call) isOver() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // send sends a request with the given header fields, and returns once it is
 // inside, waits or is answered.
 func send(h http.Handler, path string, fields ...string) *call {
