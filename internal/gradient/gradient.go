@@ -1,29 +1,177 @@
-// Package gradient finds out how many requests a server can work on at once, by
-// how their latency answers to the limit.
+// Package gradient finds out how many requests a server can work on at once. It
+// is the pure engine of shed.Gate's adaptive limit.
+//
+// A server with W workers whose requests take S does at most W/S of them a
+// second. Below W in flight more concurrency brings more throughput and costs
+// nothing; beyond, it brings none and everybody waits:
+//
+//	throughput          ┌───────────────        latency             ╱
+//	                   ╱                                           ╱
+//	                  ╱                                           ╱
+//	                 ╱                          ─────────────────┘
+//	                └────────┴────────► limit   └────────┴────────► limit
+//	                         W                           W
+//
+// Neither W nor S is known, and both change. What is seen is the latency of the
+// requests that end. Samples are added up to windows of a fifth of a second to
+// ten seconds, as many as it takes until the mean is known to a few percent, and
+// each window moves the limit once:
+//
+//	what the window shows                           the limit
+//	never more than half of it in flight            stays
+//	more than 5 % dropped by who was called         × 0.9
+//	latency over 1.6 × that without a queue         × √(1.6 × without / latency), if nearly full
+//	latency below, the limit reached                × as much as is missing, up to 1.5, and
+//	                                                no more than half above the lowest limit
+//	                                                that ever brought this throughput
+//	latency below, the limit not reached            stays: a higher one would bring nothing
+//
+// So it grows only while latency is flat: from 20 to 400 in three seconds when
+// there is room. At the top it holds, with a short queue that keeps all workers
+// busy, and does not creep (concurrency-limits#134), nor fall when it reaches Max
+// (concurrency-limits#155). Dropped requests do not count as quick ones
+// (concurrency-limits#176).
+//
+// # What latency is without a queue
+//
+// The lowest latency ever proven is the base. It falls at once. It cannot simply
+// follow when latency rises, or a long overload would become normal
+// (failsafe-go#127); but if it never did, a service that became slower for good
+// would be refused its work for ever. So, when a nearly full limit and a raised
+// latency leave that in doubt, the limit is probed: halved for one window.
+//
+//	latency falls as the limit does     it was a queue: the limit is cut to what the workers need
+//	latency falls wholly so             the workers need still less: it is halved again
+//	latency stays                       it is not the limit's doing: the limit returns to where it
+//	                                    was, and goes by the latency it has found now
+//
+// What a probe finds holds until a later window or probe shows less. The base
+// itself rises only by probes, at most to the double in an hour, and keeps alive
+// the suspicion that leads to the next probe. This is what comes of it; each
+// line is a test:
+//
+//	20 workers take ten times as long, for half     the limit stays between half and twice what 20
+//	an hour                                         workers need; the base does not follow; when it
+//	                                                is over all is as before within ten seconds
+//	a service without a bound on its concurrency    three times as slow: all is served again within
+//	becomes slower for good                         10 s; ten times: within 30 s
+//	the process starts in the middle of three       found out from the throughput, within a minute
+//	times the load its one worker bears             and a half
+//	half the workers are gone                       the limit has followed within ten seconds
+//
+// A probe comes 2.5 to 90 s after the one before, less often the less they find,
+// at random, so that processes do not probe together. It needs the limit to have
+// been full on average for a window, and latency raised by a fifth: then the
+// server is refusing or delaying work anyway. At 80 % load nothing is probed.
+//
+// Half of the time nothing but a mean and its error are known of the service, so
+// what differs much from request to request is not told from noise by a single
+// window; and one request counts for at most ten typical ones.
+//
+// It bounds what is inside, not who waits in front. Without a queue at the door it
+// serves 98 % of what the best fixed limit does; with one, the same, and short
+// bursts are not refused.
 package gradient
 
-// Limit is an adaptive concurrency limit. The zero value is ready for use. It is
-// pure: it takes the time from its caller, starts nothing and locks nothing, so
-// one caller at a time.
-type Limit struct {
-	Min     int    // never below; zero: 1
-	Max     int    // never above; zero: 1,000
-	Initial int    // where it starts; zero: 20
-	Seed    uint64 // differs from process to process, so that they do not probe together
+import "math"
 
-	limit float64
+// Where a limit starts and ends when its fields say nothing.
+const (
+	DefaultMin     = 1
+	DefaultMax     = 1000
+	DefaultInitial = 20
+)
+
+// Limit is an adaptive concurrency limit. The zero value is ready for use; its
+// fields do not change after that. It is pure: it takes the time from its caller,
+// starts nothing and locks nothing, so one caller at a time. It holds some 350
+// bytes, however many samples it gets.
+type Limit struct {
+	Min     int    // never below, however slow requests are: trusted to be harmless; zero and below: 1
+	Max     int    // never above; zero: 1,000; negative: what 31 bits hold; at least Min
+	Initial int    // where it starts; zero: 20; brought between Min and Max
+	Seed    uint64 // another one in each process, so that they do not probe at the same time
+
+	ready    bool
+	min, max float64
+	limit    float64
+	high     float64 // a recent limit at which latency was near enough
+
+	// Latencies in nanoseconds; 0: not known yet.
+	base  float64 // without a queue: the lowest that was proven
+	plain float64 // without a queue, as the last probe found it: at least base
+	last  float64 // in the last window
+
+	window window
+	yield  yield
+	probe  probe
+	random uint64
 }
 
-// Sample tells the limit of one request that ended: the time it ended at in
-// nanoseconds of any monotonic clock, how long it took from its admission, how
-// many were in flight when it ended, itself included, and whether it was
-// dropped: refused by what it called, or given up.
-func (l *Limit) Sample(now, rtt int64, inFlight int, dropped bool) {}
-
-// Limit returns how many may be in flight.
-func (l *Limit) Limit() int {
-	if l.limit == 0 {
-		return 20
+// Sample tells of a request that ended: when, in nanoseconds of a monotonic
+// clock; how long it took since it was admitted, in nanoseconds; how many were
+// in flight when it ended, itself included; and whether it was dropped: refused
+// by whatever it needed, or given up. How long a dropped one took says nothing
+// and is not used.
+//
+// Requests that last as long as their client likes, such as event streams, make
+// no sample. A clock that is set, forwards or backwards, costs one window.
+func (l *Limit) Sample(now, rtt int64, inFlight int, dropped bool) {
+	l.prepare()
+	w := &l.window
+	if w.stale(now, l.last) {
+		w.begin(now, 0)
+		l.startOver(now)
 	}
-	return int(l.limit)
+	w.add(now, min(float64(max(rtt, 1)), l.most()), max(inFlight, 1), dropped)
+	if !w.complete() {
+		return
+	}
+	v := w.view()
+	l.evaluate(float64(now), v)
+	if v.ok > 0 {
+		l.last = v.rtt
+	}
+	// What ends next was admitted under the limit before.
+	w.begin(now, l.last)
+}
+
+// Limit is how many may be in flight: at least Min, at most Max.
+func (l *Limit) Limit() int {
+	l.prepare()
+	return int(math.Round(l.limit))
+}
+
+func (l *Limit) prepare() {
+	if l.ready {
+		return
+	}
+	l.ready = true
+	l.min = float64(min(max(l.Min, DefaultMin), math.MaxInt32))
+	l.max = float64(min(l.Max, math.MaxInt32))
+	switch {
+	case l.Max == 0:
+		l.max = DefaultMax
+	case l.Max < 0:
+		l.max = math.MaxInt32
+	}
+	l.max = max(l.max, l.min)
+	l.limit = DefaultInitial
+	if l.Initial != 0 {
+		l.limit = float64(l.Initial)
+	}
+	l.limit = l.bounded(l.limit)
+	l.high = l.limit
+	l.random = l.Seed
+}
+
+func (l *Limit) bounded(limit float64) float64 { return min(max(limit, l.min), l.max) }
+
+// most is what one request counts for at most, so that the rare very long one
+// does not look like a server that became slow.
+func (l *Limit) most() float64 {
+	if most := longest * max(l.plain, l.last); most > 0 {
+		return most
+	}
+	return math.MaxInt64
 }

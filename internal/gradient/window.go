@@ -1,0 +1,121 @@
+package gradient
+
+import "math"
+
+const (
+	second = 1e9 // nanoseconds
+
+	// A window ends when its mean is known well enough: to 5 % by many samples,
+	// to 10 % after a second, or as it is after ten.
+	fewSamples  = 10 // fewer say nothing
+	manySamples = 200
+	precision   = 0.05 // the standard error of the mean, of the mean
+	minWindow   = second / 5
+	fullWindow  = second
+	longWindow  = 10 * second
+	minTurns    = 2 // and no earlier than after so many times what a request takes, or all of them began together
+
+	longest = 10 // times the typical latency: what one request counts for at most
+
+	// After so long without a sample, and so many times what a request takes,
+	// what was seen before is history.
+	gap      = 10 * second
+	gapTurns = 4
+
+	// A clock that goes back by more was set; by less, two requests ended at once.
+	setBack = second
+)
+
+// window adds samples up.
+type window struct {
+	begun  bool
+	from   int64   // when it was begun
+	settle float64 // for how long from then on samples are not counted
+	latest int64
+	spent  float64 // counting
+
+	ok, dropped int
+	sum, square float64 // of the latencies of those not dropped
+	busy        float64 // sum of those in flight
+	peak        int
+}
+
+// begin forgets everything and counts what ends later than settle from now.
+func (w *window) begin(now int64, settle float64) {
+	*w = window{begun: true, from: now, settle: min(settle, longWindow), latest: now}
+}
+
+// stale reports whether the window cannot be gone on with: it never began, the
+// clock was set back, or nothing has ended for long.
+func (w *window) stale(now int64, rtt float64) bool {
+	since := float64(now) - float64(w.latest)
+	return !w.begun || since < -setBack || since > max(gap, gapTurns*rtt)
+}
+
+func (w *window) add(now int64, rtt float64, inFlight int, dropped bool) {
+	w.latest = max(w.latest, now)
+	w.spent = float64(w.latest) - float64(w.from) - w.settle
+	if w.spent < 0 {
+		return
+	}
+	w.busy += float64(inFlight)
+	w.peak = max(w.peak, inFlight)
+	if dropped {
+		w.dropped++
+		return
+	}
+	w.ok++
+	w.sum += rtt
+	w.square += rtt * rtt
+}
+
+func (w *window) complete() bool {
+	if w.ok+w.dropped < fewSamples || w.spent < minWindow {
+		return false
+	}
+	if w.spent >= longWindow {
+		return true
+	}
+	if w.spent < fullWindow && w.ok < manySamples {
+		return false
+	}
+	v := w.view()
+	if w.spent < minTurns*v.rtt {
+		return false
+	}
+	if w.spent < fullWindow {
+		return v.err <= precision*v.rtt
+	}
+	return w.ok >= manySamples/2 && v.err <= 2*precision*v.rtt
+}
+
+// view is what a window shows.
+type view struct {
+	ok   int
+	lost float64 // the share that was dropped
+	rtt  float64 // nanoseconds: the mean latency of those not dropped
+	err  float64 // nanoseconds: its standard error
+	rate float64 // of those not dropped, per second
+	busy float64 // in flight, the mean
+	peak float64 // in flight, the most
+}
+
+func (w *window) view() view {
+	all := float64(w.ok + w.dropped)
+	v := view{
+		ok:   w.ok,
+		lost: float64(w.dropped) / all,
+		busy: w.busy / all,
+		peak: float64(w.peak),
+	}
+	if w.ok > 0 {
+		n := float64(w.ok)
+		v.rtt = w.sum / n
+		v.err = math.Sqrt(max(w.square/n-v.rtt*v.rtt, 0) / n)
+		v.rate = n / w.spent * second
+	}
+	return v
+}
+
+// proven is a latency that the true one is below.
+func (v view) proven() float64 { return v.rtt + certainty*v.err }
