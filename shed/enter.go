@@ -15,7 +15,7 @@ type visit struct {
 	ticket  admission.Ticket
 	verdict admission.Verdict // once wake has a value; of a refusal also why
 	why     Reason
-	wake    chan struct{}     // of capacity 1: the verdict on who waits is there
+	wake    chan struct{} // of capacity 1: the verdict on who waits is there
 
 	class   Class
 	attempt int
@@ -78,21 +78,22 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	if !g.noSubCalls {
 		parent = markFrom(ctx, g)
 	}
+	gone := ctx.Err() != nil
 
 	g.mu.Lock()
-	t.Nested = parent != nil && parent.visit.turn == parent.turn
-	switch {
-	case ctx.Err() != nil:
+	if gone {
 		return g.turnAway(v, Gone, now)
-	case g.engine.Limit() == 0 && !t.Nested && !t.Patient:
-		return g.turnAway(v, Shut, now) // waiting is of no use
+	}
+	t.Nested = parent != nil && parent.visit.turn == parent.turn
+	if g.engine.Limit() == 0 && !t.Nested && !t.Patient {
+		return g.turnAwayAtOnce(v, Shut, now) // waiting is of no use
 	}
 	verdict := g.engine.Arrive(t, now)
 	if verdict == admission.Admitted && g.engine.Waiting() == 0 {
 		return g.letIn(v)
 	}
 	if verdict == admission.Queued {
-		g.shares.add(t.Tenant, t.Weight)
+		g.shares.add(t)
 	}
 	g.settle(now)
 	switch verdict {
@@ -126,34 +127,35 @@ func (g *gate) await(ctx context.Context, v *visit) Reason {
 	if g.hooks != nil && g.hooks.Queued != nil {
 		g.tellOr(g.hooks.Queued, v, g.abandon)
 	}
-	gone := false
+	told := false
 	select {
 	case <-v.wake:
+		told = true
 	case <-ctx.Done():
-		gone = true
 	}
+	gone := ctx.Err() != nil
 	g.mu.Lock()
 	now := g.now()
 	v.waited = time.Duration(now - v.arrived)
-	if gone || v.verdict == admission.Admitted && ctx.Err() != nil {
-		g.withdraw(v, now, gone)
+	switch {
+	case gone:
+		g.withdraw(v, now, told)
 		return g.turnAway(v, Gone, now)
-	}
-	if v.verdict == admission.Admitted {
+	case v.verdict == admission.Admitted:
 		return g.letIn(v)
 	}
 	return g.turnAway(v, v.why, now)
 }
 
-// withdraw ends a visit that was queued, whatever became of it since; unread:
-// its verdict, if there is one, was not received. The lock is held.
-func (g *gate) withdraw(v *visit, now int64, unread bool) {
+// withdraw ends a visit that was queued, whatever became of it since; told: it
+// knows its verdict. The lock is held.
+func (g *gate) withdraw(v *visit, now int64, told bool) {
 	if g.engine.Cancel(&v.ticket, now) {
-		g.shares.remove(v.ticket.Tenant)
+		g.shares.remove(&v.ticket)
 		g.settle(now)
 		return
 	}
-	if unread {
+	if !told {
 		<-v.wake // it was sent under the lock, so it is there
 	}
 	if v.verdict == admission.Admitted {
@@ -184,6 +186,15 @@ func (g *gate) turnAway(v *visit, why Reason, now int64) Reason {
 	return why
 }
 
+// turnAwayAtOnce does so with who has not been shown to the engine. That counts
+// refusals, to know how long to keep them away, and one that is late is refused
+// by it in any case.
+func (g *gate) turnAwayAtOnce(v *visit, why Reason, now int64) Reason {
+	v.ticket.Deadline = now
+	g.engine.Arrive(&v.ticket, now)
+	return g.turnAway(v, why, now)
+}
+
 // tellOr calls a hook, and ends the visit in the given way if that panics or
 // exits the goroutine: nobody else would.
 func (g *gate) tellOr(hook func(Event), v *visit, end func(*visit)) {
@@ -201,7 +212,7 @@ func (g *gate) tellOr(hook func(Event), v *visit, end func(*visit)) {
 func (g *gate) abandon(v *visit) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.withdraw(v, g.now(), true)
+	g.withdraw(v, g.now(), false)
 }
 
 // reason is why one is refused, of whom the engine says that.
@@ -234,7 +245,7 @@ func (g *gate) settle(now int64) {
 		if verdict != admission.Admitted {
 			v.why = g.reason(v, verdict)
 		}
-		g.shares.remove(t.Tenant)
+		g.shares.remove(t)
 		v.wake <- struct{}{} // never full: one verdict a visit
 	}
 	due := g.engine.Due()

@@ -88,9 +88,10 @@ type Gate struct {
 	Exempt func(*http.Request) bool
 
 	// LongLived reports whether a request asks for an answer that lasts: it holds no
-	// slot, and its time is not measured. nil: those with an Upgrade field (such as
-	// a WebSocket), with the method CONNECT, or that accept text/event-stream. As
-	// a client can send these to any path, say here which paths have such answers.
+	// slot, and its time is not measured. nil: those with an Upgrade field other
+	// than h2c (such as a WebSocket), with the method CONNECT, or that accept
+	// text/event-stream. As a client can send these to any path, say here which
+	// paths have such answers, or that none has.
 	LongLived func(*http.Request) bool
 
 	// MaxLongLived is how many of these are served at once; more are refused. Zero:
@@ -161,10 +162,15 @@ func (h *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.leave(v) // also if next panics or exits the goroutine
-	if !g.noSubCalls {
-		r = within(ctx, g, v, r)
+	if g.noSubCalls {
+		h.next.ServeHTTP(w, r)
+	} else {
+		inside := within(ctx, g, v, r)
+		h.next.ServeHTTP(w, inside)
+		// What others look for in the request that they know: middleware outside, for
+		// the route, and net/http, for the files that it is to remove.
+		r.Pattern, r.MultipartForm = inside.Pattern, inside.MultipartForm
 	}
-	h.next.ServeHTTP(w, r)
 	switch err := ctx.Err(); err {
 	case nil:
 		v.ended = whole
@@ -181,7 +187,7 @@ func (h *gated) serveLongLived(w http.ResponseWriter, r *http.Request) {
 		v := g.visit()
 		g.read(v, r)
 		g.mu.Lock()
-		g.refuse(w, r, v, g.turnAway(v, Full, g.now()))
+		g.refuse(w, r, v, g.turnAwayAtOnce(v, Full, g.now()))
 		return
 	}
 	defer g.streams.Add(-1)

@@ -192,6 +192,26 @@ func TestLongLivedAreBounded(t *testing.T) {
 		await(all...)
 		assert.Equal(t, 2, served(all...))
 
+		g = &shed.Gate{Limit: 1, Queue: -1}
+		for _, c := range []struct {
+			field, value string
+			lasts        int
+		}{
+			{"Upgrade", "websocket", 1},
+			{"Upgrade", "h2c", 0}, // of an ordinary request
+			{"Upgrade", "H2C", 0},
+			{"Upgrade-Insecure-Requests", "1", 0},
+			{"Accept", "text/event-stream", 1},
+			{"Accept", "application/json, text/event-stream", 0},
+			{"Accept", "*/*", 0},
+		} {
+			one := send(g.Handler(inside), "/", c.field, c.value)
+			assert.Equal(t, c.lasts, g.Stats().LongLived, "%v", c)
+			assert.Equal(t, 1-c.lasts, g.Stats().InFlight, "%v", c)
+			inside.let(1)
+			await(one)
+		}
+
 		g = &shed.Gate{Limit: 1, Queue: -1, LongLived: func(r *http.Request) bool { return r.URL.Path == "/events" }}
 		h = g.Handler(inside)
 		all = []*call{send(h, "/events"), send(h, "/"), send(h, "/", "Upgrade", "x")}

@@ -36,7 +36,7 @@ var reports = []report{
 	{name: "envoyproxy/envoy#38338 #46532: looking for the baseline sheds nothing below 80 % of load", test: probingIsFree},
 	{name: "envoyproxy/envoy#8337: processes do not look for it at the same time", test: probesApart},
 	{name: "palantir/conjure-java-runtime#1192, dialogue#453, infinigence/octollm#41: the slot to the end, the time to the answer", test: slotToTheEnd},
-	{name: "integrations/terraform-provider-github#3605: a caller that forgets Close", elsewhere: "pacer: a call in flight ends with its context"},
+	{name: "integrations/terraform-provider-github#3605: a caller that forgets Close", elsewhere: "polite: TestOverloadReports, by the same name"},
 	{name: "openshift/origin#12846, Quarkus load shedding: alive at the limit", test: aliveAtTheLimit},
 	{name: "quarkusio/quarkus#40142: event streams and WebSockets hold no slot and spoil no figure", test: streams},
 	{name: "zeromicro/go-zero#4265, go-kratos/kratos#59: what is short need not be the processor", test: lockBound},
@@ -47,7 +47,7 @@ var reports = []report{
 	{name: "Doist/todoist-mcp#598: a full table of tenants lets an idle one go", test: idleTenantGoes},
 
 	{name: "sony/gobreaker: Goexit in a probe", elsewhere: "breaker: TestReports/sony/gobreaker: Goexit in a probe"},
-	{name: "failsafe-go: a caller that cancels opens the breaker", elsewhere: "breaker: TestReports/sony/gobreaker#105 #107: cancelled by a sibling"},
+	{name: "failsafe-go: one call that its caller cancels opens the breaker", elsewhere: "polite: TestOverloadReports/failsafe-go v0.9.8: one call that its caller cancels opens nothing"},
 	{name: "failsafe-go: who waits is not noticed to leave", test: leavesWhileWaiting},
 	{name: "failsafe-go: the level of the header is lost", test: headerCounts},
 	{name: "failsafe-go, platinummonkey/go-concurrency-limits: a panic keeps its permit", test: func(t *testing.T) { slotComesBack(t, func() { panic("handler") }) }},
@@ -229,6 +229,11 @@ func zeroIsZero(t *testing.T) {
 		time.Sleep(time.Hour)
 	}
 	assert.Zero(t, calls)
+	for range 30 {
+		toldToWait(t, startAll(h, 20, "/"))
+		time.Sleep(time.Second)
+	}
+	assert.GreaterOrEqual(t, worstRetryAfter(t, startAll(h, 100, "/")), 28, "all of them stay away")
 	producer, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := g.Wait(producer)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,4 +137,19 @@ func TestServerPanics(t *testing.T) {
 		assert.EqualValues(t, 5, g.Stats().Admitted)
 		assert.Zero(t, g.Stats().InFlight)
 	})
+}
+
+// What a handler inside finds out about the request is known outside, too.
+func TestWhatIsKnownOutside(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /upload/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, r.ParseMultipartForm(1))
+		assert.Equal(t, "7", r.PathValue("id"))
+	})
+	r := httptest.NewRequest("POST", "/upload/7", strings.NewReader("--x\r\nContent-Disposition: form-data; name=a; filename=b\r\n\r\ntext\r\n--x--\r\n"))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	(&shed.Gate{}).Handler(mux).ServeHTTP(httptest.NewRecorder(), r)
+	assert.Equal(t, "POST /upload/{id}", r.Pattern)
+	require.NotNil(t, r.MultipartForm)
+	assert.NoError(t, r.MultipartForm.RemoveAll())
 }

@@ -1,5 +1,7 @@
 package shed
 
+import "github.com/politehttp/polite/internal/admission"
+
 // shares is who waits, by tenant, so that one who is refused can be told whether
 // that is about its own doing. It has no more entries than there are requests
 // that wait. The engine's own books decide; these only name the reason.
@@ -11,30 +13,37 @@ type shares struct {
 
 type share struct{ waiting, weight int64 }
 
-func (s *shares) add(tenant string, weight int) {
+// add counts a ticket that was queued. Producers take no place there.
+func (s *shares) add(t *admission.Ticket) {
+	if t.Patient {
+		return
+	}
 	if s.tenants == nil {
 		s.tenants = map[string]share{}
 	}
-	one, ok := s.tenants[tenant]
+	one, ok := s.tenants[t.Tenant]
 	if !ok {
-		one.weight = int64(min(max(weight, 1), 1<<16))
+		one.weight = int64(min(max(t.Weight, 1), 1<<16))
 		s.weights += one.weight
 	}
 	one.waiting++
 	s.waiting++
-	s.tenants[tenant] = one
+	s.tenants[t.Tenant] = one
 }
 
-func (s *shares) remove(tenant string) {
-	one := s.tenants[tenant]
+func (s *shares) remove(t *admission.Ticket) {
+	if t.Patient {
+		return
+	}
+	one := s.tenants[t.Tenant]
 	one.waiting--
 	s.waiting--
 	if one.waiting > 0 {
-		s.tenants[tenant] = one
+		s.tenants[t.Tenant] = one
 		return
 	}
 	s.weights -= one.weight
-	delete(s.tenants, tenant)
+	delete(s.tenants, t.Tenant)
 }
 
 // over reports whether a tenant has more than its share of the queue, by more

@@ -63,7 +63,11 @@ func number(s string, most int) (int, bool) {
 // protocol to upgrade to, a tunnel, a stream of events. It would hold a slot for
 // hours, and its time says nothing about how fast the server is.
 func longLived(r *http.Request) bool {
-	if r.Method == http.MethodConnect || len(r.Header["Upgrade"]) > 0 {
+	if r.Method == http.MethodConnect {
+		return true
+	}
+	// Some clients offer h2c with ordinary requests.
+	if to := r.Header["Upgrade"]; len(to) > 0 && !strings.EqualFold(to[0], "h2c") {
 		return true
 	}
 	accept := r.Header["Accept"]
