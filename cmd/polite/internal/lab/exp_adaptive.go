@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-
 	"time"
 
 	"github.com/politehttp/polite/cmd/polite/internal/draw"
@@ -201,7 +200,7 @@ func runAdaptive(_ context.Context, o Options) (*Result, error) {
 			result.Pictures = append(result.Pictures, draw.Picture{
 				Name:   "adaptive",
 				Title:  "A limit that adapts, at a load of 150 %, while half of the workers are gone",
-				Says:   "The limit stays near what the server can work on, follows within seconds when half of it is gone, and comes back.",
+				Says:   "The limit stays near what the server can work on, follows within seconds when half of it is gone, and comes back. The short dips are probes: how fast is a request that waits for no other?",
 				X:      draw.Axis{Label: "time, s", Min: 0, Max: adaptiveEnd},
 				Y:      draw.Axis{Label: "requests at once", Min: 0, Max: 60},
 				Limits: []draw.Limit{{Name: "20 workers", Y: adaptiveWorkers}, {Name: "10 workers", Y: adaptiveHalf}},

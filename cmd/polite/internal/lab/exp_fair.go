@@ -19,7 +19,8 @@ var fair = Experiment{
 	Teaches: "A queue that does not look who comes is shared by who asks most: the small ones wait behind the large one and " +
 		"are refused with it, although all that they ask for is a tenth of the server. Refusing by lot takes the same share of " +
 		"everybody, which is fair to requests and not to tenants. A fixed share for each is safe, and " +
-		"leaves unused what others do not want. Taking turns gives each what it asks for up to an equal share, and " +
+		"leaves unused what others do not want. Queues that are shared by hash keep the large one to some of them, and the small " +
+		"ones have others nearly always. Taking turns gives each what it asks for up to an equal share, and " +
 		"all that is left to the one that wants more; and when the queue is full, who fills it loses.",
 	Run: runFair,
 }
@@ -61,45 +62,15 @@ var fairDoors = []struct {
 	{"a fixed share each", func(s *sim.Sim, m fairMix) door {
 		return newSplit(s, fairWorkers/fairService.Seconds()/float64(m.small+1))
 	}},
+	{"8 of 64 queues, by hash", func(s *sim.Sim, _ fairMix) door {
+		return &shuffled{sim: s, limit: fairWorkers, bound: fairQueue, hands: map[string][]int{}}
+	}},
 	{"turns (ours)", func(s *sim.Sim, _ fairMix) door {
 		return newGated(s, admission.Config{Limit: fairWorkers, Queue: fairQueue})
 	}},
 }
 
-const fairOurs = 3
-
-// split gives each tenant a fixed rate of its own. It is not ours.
-type split struct {
-	sim     *sim.Sim
-	rate    float64
-	tenants map[string]*splitShare
-	next    door
-}
-
-type splitShare struct{ level, at float64 }
-
-func newSplit(s *sim.Sim, rate float64) *split {
-	return &split{sim: s, rate: rate, tenants: map[string]*splitShare{}, next: &line{sim: s, limit: fairWorkers, bound: fairQueue}}
-}
-
-func (d *split) arrive(r *request) {
-	burst := d.rate / 10
-	now := float64(d.sim.Now()) / float64(second)
-	share := d.tenants[r.tenant]
-	if share == nil {
-		share = &splitShare{burst, now}
-		d.tenants[r.tenant] = share
-	}
-	share.level = min(burst, share.level+d.rate*(now-share.at))
-	if share.at = now; share.level < 1 {
-		r.refuse()
-		return
-	}
-	share.level--
-	d.next.arrive(r)
-}
-
-func (d *split) leave(r *request) { d.next.leave(r) }
+const fairOurs = 4
 
 // fairRun is what each tenant got. The first is the large one.
 type fairRun struct {

@@ -26,6 +26,8 @@ const (
 	overloadWorkers = 10
 	overloadService = 10 * time.Millisecond
 	overloadTimeout = time.Second
+	overloadFrom    = 20 // seconds: looked at from...
+	overloadTo      = 80 // ...to
 
 	unbounded = "queue without a bound"
 )
@@ -108,7 +110,7 @@ func overloadBy(seed uint64, load float64, from, to int, at func(*sim.Sim) door)
 // overloadFigures are what must hold of ours.
 func overloadFigures(seed uint64) (figures []Figure) {
 	for _, load := range []float64{150, 300, 1000} {
-		run := overloadBy(seed, load, 20, 80, overloadDoors[0].new)
+		run := overloadBy(seed, load, overloadFrom, overloadTo, overloadDoors[0].new)
 		figures = append(figures,
 			atLeast(fmt.Sprintf("overload, %.0f %% load: answers in time", load), run.share(), 99, "% of capacity"),
 			atMost(fmt.Sprintf("overload, %.0f %% load: 99 %% are answered within", load), run.p99, 90, "ms"))
@@ -124,7 +126,7 @@ func runOverload(_ context.Context, o Options) (*Result, error) {
 	}
 	for i, runs := range abreast(len(overloadDoors), func(i int) (runs [2]overloadRun) {
 		for j, load := range []float64{150, 300} {
-			runs[j] = overloadBy(o.Seed, load, 20, 120, overloadDoors[i].new)
+			runs[j] = overloadBy(o.Seed, load, overloadFrom, overloadTo, overloadDoors[i].new)
 		}
 		return runs
 	}) {

@@ -85,21 +85,3 @@ func codel(s *sim.Sim) func(wait int64) bool {
 		return overloaded && wait > 2*codelTarget
 	}
 }
-
-// random refuses by lot: the share of what comes that is too much. It is not
-// ours.
-type random struct {
-	sim   *sim.Sim
-	admit float64
-	next  door
-}
-
-func (d *random) arrive(r *request) {
-	if d.sim.Rand.Float64() >= d.admit {
-		r.refuse()
-		return
-	}
-	d.next.arrive(r)
-}
-
-func (d *random) leave(r *request) { d.next.leave(r) }
