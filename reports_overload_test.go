@@ -155,20 +155,18 @@ func rejectionsRaiseNothing(t *testing.T) {
 	assert.Equal(t, 1, limitOf(tr))
 
 	for name, base := range map[string]func(int, *http.Request) (*http.Response, error){
-		"500 at once":          says(500),
+		"500":                  says(500),
 		"a refused connection": fails(dialError()),
 	} {
-		tr := adaptive(newProvider(base), 0)
-		for range 100 {
-			status(t, tr)
-		}
+		tr := adaptive(newProvider(takes(time.Millisecond, base)), 0)
+		together(t, tr, 30, 50*time.Millisecond)
 		assert.Equal(t, 20, limitOf(tr), name)
 	}
 }
 
 func atTheMostItStays(t *testing.T) {
 	tr := adaptive(newProvider(takes(100*time.Millisecond, says(200))), 100)
-	for range 5 {
+	for range 2 {
 		together(t, tr, 200, time.Second)
 		assert.Equal(t, 100, limitOf(tr))
 	}
@@ -182,7 +180,7 @@ func growsInSeconds(t *testing.T) {
 
 func recoversWithErrors(t *testing.T) {
 	down := true
-	tr := adaptive(newProvider(takes(20*time.Millisecond, func(n int, r *http.Request) (*http.Response, error) {
+	tr := adaptive(newProvider(takes(100*time.Millisecond, func(n int, r *http.Request) (*http.Response, error) {
 		if down || n%200 == 0 {
 			return nil, errLate
 		}
@@ -191,7 +189,7 @@ func recoversWithErrors(t *testing.T) {
 	together(t, tr, 40, 5*time.Second)
 	require.LessOrEqual(t, limitOf(tr), 2)
 	down = false
-	together(t, tr, 40, 20*time.Second)
+	together(t, tr, 40, 10*time.Second)
 	assert.GreaterOrEqual(t, limitOf(tr), 25)
 }
 

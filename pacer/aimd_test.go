@@ -310,6 +310,28 @@ func TestAdaptInFlight(t *testing.T) {
 	})
 }
 
+// Who waits leaves when there is more room, though nobody made any.
+func TestAdaptInFlightReachesWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pacer{AdaptInFlight: true}
+		for range 50 {
+			go func() {
+				_, err := p.Wait(t.Context(), "k", 1)
+				if t.Context().Err() == nil {
+					assert.NoError(t, err)
+				}
+			}()
+		}
+		synctest.Wait()
+		calls, _ := p.InFlight("k")
+		require.Equal(t, 20, calls)
+		p.Adapt("k", false)
+		synctest.Wait()
+		calls, limit := p.InFlight("k")
+		assert.Equal(t, []int{40, 40}, []int{calls, limit})
+	})
+}
+
 // A key that has adapted stays known until it equals a new one.
 func TestAdaptInFlightAtTheBoundOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
