@@ -39,6 +39,9 @@ func (o *order) draw(all []outcome, progress io.Writer) error {
 		}
 	}
 	if o.docs != "" {
+		if err := os.MkdirAll(o.docs, 0o755); err != nil {
+			return err
+		}
 		for _, p := range documented(all) {
 			if err := write(filepath.Join(o.docs, p.Name+".svg"), p.SVG); err != nil {
 				return err

@@ -61,7 +61,8 @@ func figures(all []lab.Figure) (lines []string) {
 			lines = append(lines, fmt.Sprintf("  %-6s  %s", status, part))
 			status = ""
 		}
-		lines = append(lines, fmt.Sprintf("  %-6s  %s  %s  %s", status, left(parts[len(parts)-1], name), right(f.Text(), got), f.Bound))
+		line := fmt.Sprintf("  %-6s  %s  %s  %s", status, left(parts[len(parts)-1], name), right(f.Text(), got), f.Bound)
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return lines
 }
@@ -111,24 +112,22 @@ func layOut(t lab.Table) (lines []string) {
 	return lines
 }
 
-// widen gives columns the room that is left, those with the highest heading
-// first.
+// widen gives columns the room that is left, so that no heading has more lines
+// than it must.
 func widen(least []int, heads []string) {
-	room := columns
-	for _, w := range least {
-		room -= w + 2
-	}
-	for ; room > -2; room-- {
-		highest, at := 1, -1
+	for high := 1; high < columns; high++ {
+		widths, sum := make([]int, len(heads)), 0
 		for c, head := range heads {
-			if high := len(wrap(head, least[c])); high > highest {
-				highest, at = high, c
+			widths[c] = least[c]
+			for len(wrap(head, widths[c])) > high {
+				widths[c]++
 			}
+			sum += widths[c] + 2
 		}
-		if at < 0 {
+		if sum-2 <= columns {
+			copy(least, widths)
 			return
 		}
-		least[at]++
 	}
 }
 

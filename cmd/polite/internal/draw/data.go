@@ -142,20 +142,20 @@ func stepFor(span float64) float64 {
 	return unit
 }
 
-// short writes a number with four digits at most, and thousands apart.
+// short writes a number with three digits at least that matter, and thousands
+// apart.
 func short(v float64) string {
-	switch a := math.Abs(v); {
-	case a >= 1000 || a == math.Trunc(a):
-		text := strconv.FormatFloat(math.Round(a), 'f', -1, 64)
+	sign := ""
+	if v < 0 {
+		sign = "−"
+	}
+	v = math.Abs(v)
+	if v >= 100 || v == math.Trunc(v) {
+		text := strconv.FormatFloat(math.Round(v), 'f', -1, 64)
 		for i := len(text) - 3; i > 0; i -= 3 {
 			text = text[:i] + "," + text[i:]
 		}
-		if v < 0 {
-			return "−" + text
-		}
-		return text
-	case a >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		return sign + text
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return sign + strconv.FormatFloat(v, 'g', 3, 64)
 }

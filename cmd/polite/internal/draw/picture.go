@@ -101,6 +101,7 @@ func (p *Picture) plot() *plot.Plot {
 		axis.to.Label.Text = axis.from.Label
 		axis.to.Label.TextStyle.Font = style(labelSize).Font
 		axis.to.Label.TextStyle.Color = ink
+		axis.to.Label.Padding = 3
 		axis.to.Tick.Label.Font = style(tickSize).Font
 		axis.to.Tick.Label.Color = ink
 		axis.to.Color, axis.to.Tick.Color = ink, ink

@@ -99,7 +99,7 @@ func runStorm(_ context.Context, o Options) (*Result, error) {
 	loads, successes := make([]draw.Series, len(ways)), make([]draw.Series, len(ways))
 	var without, worst, few float64
 	none := draw.Series{Name: "no retry", Dashed: true}
-	for _, percent := range []int{0, 5, 10, 20, 30, 50, 70, 100} {
+	for _, percent := range []int{0, 5, 10, 20, 30, 50, 70, 90, 100} {
 		f := float64(percent)
 		var l, ok [2]float64
 		for i, way := range ways {
