@@ -32,13 +32,13 @@
 //
 // # What stands in Redis
 //
-// One string for each limit and key, of 30 to 80 bytes (a log: up to 22 a
-// request), which expires when it would equal that of a new key. It names the
-// limit's rule and numbers, so that no limit reads the state of another as its
-// own: limits are known by their name, and one whose numbers have changed takes
-// over what is in use, as far as it fits. While a change is being rolled out the
-// value changes hands with each process that asks, and what is in use is kept
-// each time, rounded up to a unit between rules that differ.
+// One string for each limit and key, of 42 or 50 bytes (a log: 16 more for each
+// request), which expires one to six seconds after it would equal that of a new
+// key. It holds the limit's rule and numbers, so that no limit reads the state of
+// another as its own: limits are known by their name, and one whose numbers have
+// changed takes over what is in use, as far as it fits. While a change is being
+// rolled out the value changes hands with each process that asks, and what is in
+// use is kept each time, rounded up to a unit between rules that differ.
 //
 // Redis 5 or later, or Valkey, will do. It is to keep what it has: give it
 // maxmemory-policy noeviction or volatile-ttl, as allkeys-lru makes limits new

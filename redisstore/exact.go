@@ -19,8 +19,8 @@ const (
 	// exact until the year 2112.
 	maxSpan = 1 << 51
 	// MaxEntries bounds what Redis keeps of one key of a limiter.SlidingLog, its
-	// quota, and of a limiter.SlidingBuckets, its cells: each is text of up to 22
-	// bytes, and is copied at each charge. Memory has 10,000.
+	// quota, and of a limiter.SlidingBuckets, its cells: each has 16
+	// bytes, which are copied at each charge. Memory has 10,000.
 	MaxEntries = 1_000
 )
 

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,10 +57,11 @@ func (e *ends) about(r *rule.Rule, now int64) string {
 		all = append(all, t)
 	}
 	all = all[len(all)-5:]
-	text := make([]byte, 0, 96)
-	for _, end := range all {
-		text = strconv.AppendInt(append(text, ';'), end/int64(time.Microsecond), 10)
+	from, to := all[1], all[2]
+	for i := range all {
+		all[i] /= int64(time.Microsecond)
 	}
-	e.last.Store(&periods{all[1], all[2], string(text)})
-	return string(text)
+	text := pack("", all...)
+	e.last.Store(&periods{from, to, text})
+	return text
 }

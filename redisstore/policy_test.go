@@ -249,11 +249,17 @@ func TestStrangeAnswers(t *testing.T) {
 		{"1x,y;"},
 		{"11,1;z"},
 		{"11,1;1"},
-		{"11,1;1,x"},
-		{"11,1;-1,-1"},
-		{"11,1;1,9007199254740993"},
-		{"11,1;-1,1,1"},
-		{"11,1;99999999999999999999,1"},
+		{"11,1;--"},
+		{"11,1;" + pack("1b", 1, 1, 1)},
+		{"11,1;" + pack("1b", 1, 1, 1, 1)},
+		{"11,1;" + pack("2b", 1, 1, 1, 1, 1)},
+		{"11,1;" + pack("1b", 1, 1, 1, 1, 1) + "-"},
+		{"11,1;" + pack("1b", 1, 1, 1, 1, 1, 1, 1)},
+		{"11,1;" + pack("1b", 1, 1, 1, -1, -1)},
+		{"11,1;" + pack("1b", 1, 1, 1, 1, -1, 1)},
+		{"11,1;" + pack("1b", 1, 1, 1) + nan + nan + nan},
+		{"11,1;" + pack("1b", 1, 1, 1) + inf + part},
+		{"11,1;" + pack("1b", 1, 1, 1, maxExact+2, 1)},
 		{"r"},
 		{"OK"},
 		{"11,1;", "x"},
@@ -337,11 +343,11 @@ func (r *refuser) Eval(_ context.Context, s *Script, keys, args []string) ([]str
 		return []string{"r"}, nil
 	}
 	now := time.Now().UnixMicro()
-	text := fmt.Sprintf("0%d,%d", now/1e6, now%1e6)
+	text, states := fmt.Sprintf("0%d,%d;", now/1e6, now%1e6), ""
 	for range keys {
-		text += fmt.Sprintf(";%d,0", now+2_000_000)
+		states += pack("1b", 1, 1_000_000, 2, now+2_000_000, 0)
 	}
-	return []string{text}, nil
+	return []string{text + states}, nil
 }
 
 // A stack all of which is known is refused here too, and says the same.

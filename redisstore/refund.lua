@@ -1,7 +1,7 @@
 -- refund gives units back, never more than are in use.
 --
 -- ARGV: the time, or ''; then for each key what its value begins with, and the
--- units, as for take. The answer is r; or nothing was done: o and the time, or
+-- charge, as for take. The answer is r; or nothing was done: o and the time, or
 -- j and the number of a key.
 
 local given = ARGV[1]
@@ -11,48 +11,36 @@ if given == '' then
   seconds, micros = t[1], t[2]
 end
 local now = seconds * 1000000 + micros
-local muldiv, entries, logged, carry = rare()
-local more = given == '' and 2 or 60000 -- see take
+local period, muldiv, whole, entries, logged, carry = rare()
 local states, lives = {}, {}
 
 for i = 1, #KEYS do
-  local spec, cost = ARGV[2 * i], ARGV[2 * i + 1]
-  local kind, x, y, quota = match(spec, '^1(%l)(%d+),(%d+),(%d+);')
-  x, y, quota = x + 0, y + 0, quota + 0
-  local periodEnd
+  local spec, charge = ARGV[2 * i], ARGV[2 * i + 1]
+  local kind = sub(spec, 2, 2)
+  local x, y, quota = unpack('<ddd', spec, 3)
+  local cost, periodEnd = unpack('<d', charge, 1), nil
   if kind == 'd' then
-    local bounds, low
-    cost, bounds = match(cost, '^(%d+)(.*)$')
-    for bound in string.gmatch(bounds, '%d+') do
-      bound = bound + 0
-      if low and low <= now and now < bound then
-        periodEnd = bound
-      end
-      low = bound
-    end
+    cost, periodEnd = period(charge, now)
     if not periodEnd then
       return 'o' .. seconds .. ',' .. micros
     end
   end
-  cost = cost + 0
 
   local value = redis.pcall('GET', KEYS[i])
   if type(value) == 'table' then -- an error
-    return find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
+    return string.find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
   end
   if value and cost > 0 then
-    local rest
-    if find(value, spec, 1, true) == 1 then
-      rest = sub(value, #spec + 1)
-    else
-      rest = carry(value, kind, x, y, quota, now, periodEnd)
-    end
-    if not rest then
-      return 'j' .. i
+    if string.find(value, spec, 1, true) ~= 1 then
+      value = carry(value, kind, x, y, quota, now, periodEnd)
+      if not value then
+        return 'j' .. i
+      end
+      value = spec .. value
     end
     lives[i] = 0 -- equals new: the key goes
     if kind == 'l' or kind == 's' then
-      local times, counts = entries(rest, x, y, now)
+      local times, counts = entries(value, x, y, now)
       if not times then
         return 'j' .. i
       end
@@ -69,35 +57,34 @@ for i = 1, #KEYS do
         states[i], lives[i] = logged(times, counts), times[m] + x
       end
     else
-      local a, b, c = match(rest, '^(%d+),(%d+),?(%d*)$')
-      if not a or (c ~= '') ~= (kind == 'c') then
+      if #value ~= (kind == 'c' and 50 or 42) then
         return 'j' .. i
       end
-      a, b = a + 0, b + 0
-      if a > most or b > most or kind == 'b' and b >= x then
+      local a, b = unpack('<dd', value, start)
+      local c = kind == 'c' and unpack('<d', value, start + 16) or 0
+      if not whole(a) or not whole(b) or not whole(c) or kind == 'b' and b >= x then
         return 'j' .. i
       end
       if a > now and kind == 'c' then
-        c = c + 0
-        local start = a - 2 * x
-        if now < start then
+        local from = a - 2 * x
+        if now < from then
           c = math.min(b + c, 4294967295)
-      start, b = floor(now / x) * x, 0
-        elseif now >= start + x then
-          start, b, c = start + x, c, 0
+          from, b = floor(now / x) * x, 0
+        elseif now >= from + x then
+          from, b, c = from + x, c, 0
         end
         b = math.max(b - math.max(cost - c, 0), 0)
         c = math.max(c - cost, 0)
         if b + c > 0 then
-          states[i], lives[i] = format('%d,%d,%d', start + 2 * x, b, c), start + 2 * x
+          states[i], lives[i] = pack('<ddd', from + 2 * x, b, c), from + 2 * x
         end
       elseif a > now and kind ~= 'b' then
         if cost < b then
-          states[i], lives[i] = format('%d,%d', a, b - cost), a
+          states[i], lives[i] = pack('<dd', a, b - cost), a
         end
       elseif a > now and cost < quota then
         local full = quota * y
-        local span = ceil(full / x)
+        local span = math.ceil(full / x)
         local over = x * span - full
         if a - now > span or a - now == span and b < over then
           a, b = now + span, over
@@ -105,11 +92,11 @@ for i = 1, #KEYS do
         local step = floor(y / x)
         a, b = a - cost * step, b + cost * (y - step * x)
         if b >= x then
-          local whole = floor(b / x)
-          a, b = a - whole, b - whole * x
+          local more = floor(b / x)
+          a, b = a - more, b - more * x
         end
         if a > now then
-          states[i], lives[i] = format('%d,%d', a, b), a
+          states[i], lives[i] = pack('<dd', a, b), a
         end
       end
     end
@@ -118,7 +105,7 @@ end
 
 for i, a in pairs(lives) do
   if a > now then
-    redis.call('SET', KEYS[i], ARGV[2 * i] .. states[i], 'PX', floor((a - now) / 1000) + more)
+    keep(i, states[i], a, false, now)
   else
     redis.call('DEL', KEYS[i])
   end

@@ -2,10 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,52 +147,14 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// A key lives as long as its state, and not for ever; to ask makes none.
-func TestExpiry(t *testing.T) {
-	server := redistest.Start(t)
-	s := storeAt(t, server.Addr)
-	for name, l := range oneOfEach() {
-		c := l.Charge("k", 0)
-		d, err := s.Take(t.Context(), c)
-		require.NoError(t, err)
-		require.True(t, d.Allowed, name)
-		require.Equal(t, 0, server.Keys(), "%s: asking has written", name)
-		c.Cost = 3
-		if d, err = s.Take(t.Context(), c); d.ResetAfter < 100*time.Millisecond {
-			continue // at a boundary
-		}
-		require.NoError(t, err)
-		require.Equal(t, int64(7), d.Remaining, name)
-		left, err := strconv.Atoi(server.Do("PTTL", nameOf(t, s, c)))
-		require.NoError(t, err)
-		life := time.Duration(left) * time.Millisecond
-		assert.InDelta(t, d.ResetAfter, life, float64(90*time.Millisecond), name)
-		expires, err := strconv.ParseInt(server.Do("PEXPIRETIME", nameOf(t, s, c)), 10, 64)
-		require.NoError(t, err)
-		known := s.levelOf(t, &c)
-		assert.GreaterOrEqual(t, expires*1000, known, "%s goes before its state does", name)
-		require.NoError(t, s.Refund(t.Context(), l.Charge("k", 2)))
-		require.Equal(t, 1, server.Keys(), name)
-		require.NoError(t, s.Refund(t.Context(), l.Charge("k", 2)))
-		require.Equal(t, 0, server.Keys(), "%s equals new, and is still there", name)
-	}
-}
+var (
+	nan  = double(math.NaN())
+	inf  = double(math.Inf(1))
+	part = double(0.5)
+)
 
-// levelOf returns when the state of a key equals new, in microseconds.
-func (s *Store) levelOf(t *testing.T, c *limiter.Charge) int64 {
-	st, err := s.stack([]limiter.Charge{{Limit: c.Limit, Key: c.Key}})
-	require.NoError(t, err)
-	a, err := s.send(t.Context(), takeScript, st)
-	require.NoError(t, err)
-	seat := &st.seats[0]
-	if seat.rule.Long() {
-		return a.levels[0].last + seat.rule.Window()
-	}
-	at := a.levels[0].state.A - seat.shift(c.Key)
-	if seat.unit == time.Nanosecond {
-		at /= 1000
-	}
-	return at
+func double(f float64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
 }
 
 // A value that none of ours wrote is left alone, and is the matter of its key
@@ -218,10 +180,15 @@ func TestJunk(t *testing.T) {
 			require.NoError(t, err)
 			spec := p.specFor("k")
 			for _, junk := range []string{
-				"list", "", "hello", "0", "42", "1", "1b", "1b1,2,3", "1b1,2,3;", "1b0,0,0;1,1", "1b5,0,7;99999999999999999,1", "1z1,2,3;4,5", "1c5,0,1;1,2", "1f5,0,1;1,2,3",
-				"2b1,2,3;1796057961231399,0", strings.Replace(spec, "1", "3", 1) + "1796057961231399,0",
-				spec, spec + "x", spec + "1", spec + "1,", spec + "1,2,3,4,5", spec + "99999999999999999999,1", spec + "-1,5", spec + "1e15,1", spec + "nan,nan",
-				spec + "99999999999999999999,1,1", spec + "99999999999999999999,1,1;", spec + "\x00", "1l60000000,0,10;x", "1l60000000,0,10;9000000000000000,1,1;junk",
+				"list", "", "hello", "0", "42", "1", "1b", "1b5,0,7;1796057961231399,1", spec[:20],
+				pack("1b", 1, 2, 3), pack("1b", 0, 0, 0, 1, 1), pack("1b", 1, 0, 9, 1, 1), pack("1b", 5, 1, 7, 1, 5), pack("1b", 5, 1, 7, -1, 1),
+				pack("1z", 1, 2, 3, 4, 5), pack("1c", 5, 0, 1, 1, 2), pack("1f", 5, 0, 1, 1, 2, 3), pack("1f", maxExact+2, 0, 1, 1, 2),
+				pack("2b", 1, 6000000, 10, 1796057961231399, 0), "3" + pack(spec[1:], 1796057961231399, 0), strings.Repeat("1", 100_000),
+				spec, spec + "x", pack(spec, 1), pack(spec, 1) + "x", pack(spec, 1, 2, 3, 4), pack(spec, maxExact+2, 1), pack(spec, maxExact+2, 1, 1),
+				pack(spec, -1, 5), pack(spec, 5, -1), pack(spec, -1, 5, 5), pack(spec, 5, -1, 5), pack(spec, 5, 5, -1),
+				spec + nan + nan, spec + nan + nan + nan, spec + inf + inf, spec + inf + inf + inf, spec + part + part, spec + part + part + part,
+				pack(spec, 5, 5, 5) + "junk", pack("1l", 60000000, 0, 10) + "x", pack("1l", 60000000, 0, 10, 5, 5, 5) + "junk",
+				pack("1l", 60000000, 0, 10, 9000000000000000, 1, 1) + nan + part, pack("1s", 60000000, 0, 10, 5, 1, 2, 9, 1),
 			} {
 				put(key, junk)
 				d, err := s.Take(t.Context(), c)
@@ -252,9 +219,10 @@ func FuzzJunk(f *testing.F) {
 	for name, l := range limits {
 		p, err := planOf(l)
 		require.NoError(f, err)
-		f.Add(name, p.specFor("k")+"1796057961231399,5")
-		f.Add(name, p.specFor("k")+"1796057961231399,5,5;")
-		f.Add(name, p.specFor("k")+"8796057961231399,5,5;8796057961231399,5;")
+		f.Add(name, pack(p.specFor("k"), 1796057961231399, 5))
+		f.Add(name, pack(p.specFor("k"), 1796057961231399, 5, 5))
+		f.Add(name, pack(p.specFor("k"), 8796057961231399, 5, 5, 8796057961231399, 5))
+		f.Add(name, pack(p.specFor("k"), 8796057961231399, 5, 10, 8796057961231399, 5))
 	}
 	f.Fuzz(func(t *testing.T, name, value string) {
 		l := limits[name]

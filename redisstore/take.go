@@ -199,11 +199,11 @@ func (s *Store) args(st *stack) []string {
 	}
 	for i := range st.seats {
 		c := &st.seats[i]
-		cost := strconv.FormatInt(min(c.cost, maxExact-1), 10)
+		charge := c.charge(min(c.cost, maxExact-1))
 		if c.rule.Kind() == rule.Calendar {
-			cost += c.ends.about(c.rule, s.redisTime())
+			charge += c.ends.about(c.rule, s.redisTime())
 		}
-		args = append(args, c.specFor(c.key), cost)
+		args = append(args, c.specFor(c.key), charge)
 	}
 	return args
 }
@@ -250,11 +250,12 @@ func (st *stack) parse(text string) (a answer, outside bool, err error) {
 	}
 	a.levels = make([]level, len(st.seats))
 	for i := range st.seats {
-		var one string
-		one, rest, _ = strings.Cut(rest, ";")
-		if a.levels[i], err = st.seats[i].parseLevel(one, st.seats[i].key); err != nil {
+		if a.levels[i], rest, err = st.seats[i].parseLevel(rest, st.seats[i].key); err != nil {
 			return a, false, err
 		}
+	}
+	if rest != "" {
+		return a, false, errAnswer
 	}
 	return a, false, nil
 }

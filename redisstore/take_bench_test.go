@@ -49,7 +49,8 @@ func takeRace(tb testing.TB) *race {
 				return took(store.Take(ctx, limits[0].Charge(key, 1), limits[1].Charge(key, 1), limits[2].Charge(key, 1)))
 			},
 		},
-		keys: make([]string, 10_000),
+		keys:   make([]string, 10_000),
+		server: server,
 	}
 	for i := range r.keys {
 		r.keys[i] = "user-" + strconv.Itoa(i)
@@ -88,22 +89,11 @@ func TestTakeRatio(t *testing.T) {
 		t.Skip("is about speed, on a machine with nothing beside it: set POLITE_SPEED=1 to run it, without -race")
 	}
 	r := takeRace(t)
-	r.turn(64, 5_000)
 	one, three := 0.0, 0.0
-	for range 5 { // the best of five medians: others use this machine too
-		ratios := make([][]float64, len(r.ways))
-		for range 15 {
-			rates, _ := r.turn(64, 5_000)
-			for i, rate := range rates {
-				ratios[i] = append(ratios[i], rate/rates[0])
-			}
-		}
-		one, three = max(one, median(ratios[1])), max(three, median(ratios[2]))
-		if one >= 1.3 && three >= 0.9 {
-			break
-		}
+	for round := 0; round < 5 && (one < 1.3 || three < 0.9); round++ { // others use this machine too
+		byClock, _ := r.ratios(t)
+		one, three = max(one, byClock[1]), max(three, byClock[2])
 	}
-	t.Logf("one limit %.2f, three %.2f", one, three)
 	assert.GreaterOrEqual(t, one, 1.3)
 	assert.GreaterOrEqual(t, three, 0.9)
 }

@@ -2,10 +2,11 @@ package redisstore
 
 import (
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/politehttp/polite/internal/rule"
@@ -23,6 +24,9 @@ type plan struct {
 	spec  string        // what a value begins with; of a ToClockPerKey the key's shift is still to be put in
 	nano  *rule.Rule    // of a ToClockPerKey: whose Shift Memory uses
 	ends  ends          // of a calendar
+	one   string        // the charge of one unit; of a calendar without the periods
+
+	leaks, weight int64 // of a bucket: leaks a microsecond, and what a unit weighs
 }
 
 // planOf returns the plan of l, or says why there can be none.
@@ -37,6 +41,7 @@ func planOf(l *limiter.Limit) (*plan, error) {
 	case rule.TokenBucket, rule.LeakyMeter, rule.LeakyQueue:
 		kind = "b"
 		x, y, _ = reduced(l.Rate())
+		p.leaks, p.weight = x, y
 	case rule.FixedWindow:
 		switch kind = "w"; l.Align() {
 		case limiter.ToFirst:
@@ -56,15 +61,69 @@ func planOf(l *limiter.Limit) (*plan, error) {
 		kind, y = "s", r.Window()/int64(r.Cells())
 	}
 	p.spec = specOf(kind, x, y, r.Quota())
+	p.one = p.packed(1)
 	return p, err
 }
 
+// specLen is the length of what each value begins with.
+const specLen = 2 + 3*8
+
 func specOf(kind string, x, y, quota int64) string {
-	b := make([]byte, 0, 48)
-	b = append(append(b, '1'), kind...)
-	b = strconv.AppendInt(b, x, 10)
-	b = strconv.AppendInt(append(b, ','), y, 10)
-	return string(append(strconv.AppendInt(append(b, ','), quota, 10), ';'))
+	return pack("1"+kind, x, y, quota)
+}
+
+// pack appends numbers as the scripts read them. They are exact up to 2^53.
+func pack(to string, numbers ...int64) string {
+	b := make([]byte, len(to), len(to)+8*len(numbers))
+	copy(b, to)
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return string(b)
+}
+
+// unpack reads what pack has written. It is false for what pack never writes.
+func unpack(text string, numbers []int64) bool {
+	if len(text) < 8*len(numbers) {
+		return false
+	}
+	for i := range numbers {
+		f := math.Float64frombits(binary.LittleEndian.Uint64([]byte(text[8*i : 8*i+8])))
+		if !(f >= 0 && f <= maxExact && f == math.Trunc(f)) {
+			return false
+		}
+		numbers[i] = int64(f)
+	}
+	return true
+}
+
+// charge is what the scripts are told of a cost, of all but a calendar.
+func (p *plan) charge(cost int64) string {
+	if cost == 1 {
+		return p.one
+	}
+	return p.packed(cost)
+}
+
+func (p *plan) packed(cost int64) string {
+	if p.weight == 0 {
+		return pack("", cost)
+	}
+	quota := p.rule.Quota()
+	span, over := p.instants(quota)
+	ahead, part := int64(maxExact), int64(0) // further than any bucket reaches
+	if cost <= quota {
+		ahead, part = p.instants(max(cost, 1))
+	}
+	return pack("", cost, ahead, part, span, over)
+}
+
+// instants returns how long a bucket takes to leak units, in whole microseconds,
+// and by how many leaks that is too long.
+func (p *plan) instants(units int64) (whole, over int64) {
+	weight := units * p.weight
+	whole = (weight + p.leaks - 1) / p.leaks
+	return whole, whole*p.leaks - weight
 }
 
 // specFor returns what a value of key begins with.
@@ -101,31 +160,26 @@ type level struct {
 	room  int64      // and when there will be room for what was asked; 0: there is
 }
 
-// parseLevel reads one state of an answer.
-func (p *plan) parseLevel(text, key string) (l level, err error) {
-	if text == "" {
-		return l, nil
+// parseLevel reads what an answer says of one key, and returns the rest of it.
+func (p *plan) parseLevel(text, key string) (l level, rest string, err error) {
+	if text != "" && text[0] == '-' {
+		return l, text[1:], nil
 	}
-	first, rest, _ := strings.Cut(text, ",")
-	second, third, triple := strings.Cut(rest, ",")
-	var n [3]int64
-	if n[0], err = strconv.ParseInt(first, 10, 64); err == nil {
-		n[1], err = strconv.ParseInt(second, 10, 64)
+	long, counter := p.rule.Long(), p.rule.Kind() == rule.SlidingCounter
+	var three [3]int64
+	n := three[:2]
+	if long || counter {
+		n = three[:]
 	}
-	if triple && err == nil {
-		n[2], err = strconv.ParseInt(third, 10, 64)
+	size := specLen + 8*len(n)
+	if len(text) < size || text[0] != '1' || !unpack(text[specLen:size], n) {
+		return l, "", errAnswer
 	}
-	if max(n[0], n[1], n[2]) > maxExact || min(n[0], n[1], n[2]) < 0 {
-		return l, errAnswer
-	}
-	long := p.rule.Long()
-	if counter := p.rule.Kind() == rule.SlidingCounter; err != nil || triple != (long || counter) {
-		return l, errAnswer
-	}
+	rest = text[size:]
 	switch {
 	case long:
-		return level{total: n[0], last: n[1], room: n[2]}, nil
-	case triple:
+		return level{total: n[0], last: n[1], room: n[2]}, rest, nil
+	case counter:
 		n[1] = n[1]<<32 | n[2]
 	case p.rule.Kind() == rule.Calendar:
 		n[0] *= int64(time.Microsecond)
@@ -133,7 +187,7 @@ func (p *plan) parseLevel(text, key string) (l level, err error) {
 	if n[0] > 0 {
 		n[0] += p.shift(key)
 	}
-	return level{state: rule.State{A: n[0], B: n[1]}}, nil
+	return level{state: rule.State{A: n[0], B: n[1]}}, rest, nil
 }
 
 // errAnswer is an answer of a script that is none of ours.
