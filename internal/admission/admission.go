@@ -18,11 +18,46 @@
 //
 // A ticket that was Admitted, by either, ends with Leave; one that was Queued
 // and whose client is gone ends with Cancel; every other verdict has ended it.
+//
+// # Who is next
+//
+//	class      the higher always before the lower
+//	tenant     in turns of Weight requests; turns not used are saved, up to four
+//	order      within a tenant: Wine the oldest, Milk the newest
+//
+// When the queue is full, the lowest class loses one, of that the tenant with
+// the most waiting for its weight, of that the worst by the order: the newest of
+// Wine, the oldest of Milk. That may be who has just come.
+//
+// Unknown tenants are counted while they wait. As many as MaxTenants, those who
+// come most often, have a share each; all others have the share of one together
+// and take turns within it, each name for itself. A tenant is found to come
+// often if it does so more than once while all others come MaxTenants times. Who
+// names himself anew each time has no more than that one share.
+//
+// # Time
+//
+// From the last thousand requests or so the gate knows how long one takes, nine
+// times of ten, and how fast the queue moves. A ticket is refused when the wait
+// and the service would outlast its deadline, or the wait MaxWait; and it
+// expires when either has come too near, wherever in the queue it is. Of a
+// flood ten workers of 10 ms then serve more than 99 % of what they can, and of
+// what they serve 99 % within 70 ms, at 1.5 times what they can do and at ten.
+//
+// # Bounds
+//
+// Nothing here grows with how many ask. A place of the queue costs about 250
+// bytes beside the ticket, which is the owner's, and an unknown tenant about 80;
+// with the defaults and 1,000 places it is half a MiB. To come and go while
+// there is room costs less than reading the clock, and nothing is allocated.
 package admission
 
 import "time"
 
-// DefaultMaxWait is the longest wait when Config says none.
+// DefaultMaxWait is the longest wait when Config says none. The queue's default
+// length lets a request wait for two others at most, so this bounds the wait
+// where requests take more than 100 ms each. Where ten of them take a second, a
+// place comes free every 100 ms, and a shorter wait would leave some empty.
 const DefaultMaxWait = 200 * time.Millisecond
 
 // DefaultMaxTenants is how many unknown tenants are told apart when Config says

@@ -20,13 +20,13 @@ type tally struct {
 	waits      []int64
 }
 
-// town is a server of 1,000 a second and its tenants, from 5 s to 30 s.
+// town is a server of 1,000 a second and its tenants, from 3 s to 20 s.
 type town struct {
 	*house
 	tallies map[string]*tally
 }
 
-const townFrom, townUntil = 5, 30
+const townFrom, townUntil = 3, 20
 
 func newTown(c Config, seed uint64) *town {
 	c.Limit = 10

@@ -207,6 +207,7 @@ func TestDeadline(t *testing.T) {
 		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 145 * ms}, 0))
 		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 60 * ms, Class: CriticalPlus}, 0), "it goes before them")
 		assert.Equal(t, Queued, g.Arrive(&Ticket{Deadline: 90 * ms, Tenant: "a"}, 0), "it takes turns with them")
+		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: 115 * ms, Class: Sheddable}, 0), "they go before it")
 	})
 	t.Run("MaxWait is too short to wait", func(t *testing.T) {
 		g := New(Config{Limit: 1, Queue: 50, MaxWait: 100 * ms}, 1)
@@ -228,6 +229,25 @@ func TestDeadline(t *testing.T) {
 		assert.Equal(t, 50*ms, g.Due())
 		g.Leave(first, 49*ms, false)
 		assert.Equal(t, []string{"admitted a"}, told(g, 49*ms))
+	})
+	t.Run("what it takes is learnt while it waits", func(t *testing.T) {
+		g := New(Config{Limit: 20, Queue: 5}, 1)
+		inside := fill(t, g)
+		g.Arrive(&Ticket{Deadline: 100 * ms, Value: "a"}, 0)
+		for _, k := range inside {
+			g.Leave(k, 60*ms, true)
+		}
+		assert.Equal(t, []string{"expired a"}, told(g, 60*ms))
+		assert.Zero(t, g.InFlight())
+	})
+	t.Run("a part of a request tells nothing", func(t *testing.T) {
+		g := New(Config{Limit: 1}, 1)
+		for range 100 {
+			k := &Ticket{Nested: true}
+			g.Arrive(k, 0)
+			g.Leave(k, second, true)
+		}
+		assert.Equal(t, Admitted, g.Arrive(&Ticket{Deadline: ms}, 0))
 	})
 	t.Run("a stall is not remembered for ever", func(t *testing.T) {
 		g := New(Config{Limit: 100}, 1)
@@ -266,6 +286,80 @@ func TestOneAtATime(t *testing.T) {
 		g.Arrive(&Ticket{Tenant: running.Value.(string), Value: running.Value}, 0)
 	}
 	assert.InDelta(t, 500, served["a"], advance)
+}
+
+// TestSaved: turns that were not used are used once. One who waits until others
+// were served and then sends four has no more than half either.
+func TestSaved(t *testing.T) {
+	g := New(Config{Limit: 1, Queue: 20}, 1)
+	running := fill(t, g)[0]
+	hog := func() { g.Arrive(&Ticket{Tenant: "hog", Value: "hog"}, 0) }
+	for range 5 {
+		hog()
+	}
+	served, waits := map[any]int{}, 0
+	for range 1000 {
+		g.Leave(running, 0, false)
+		running, _ = g.Next(0)
+		served[running.Value]++
+		if running.Value == "a" {
+			waits--
+			continue
+		}
+		hog()
+		for waits == 0 {
+			for waits < 4 {
+				g.Arrive(&Ticket{Tenant: "a", Value: "a"}, 0)
+				waits++
+			}
+		}
+	}
+	assert.InDelta(t, 500, served["a"], advance)
+	assert.InDelta(t, 500, served["hog"], advance)
+}
+
+// TestWeight: the last word on a tenant's weight counts.
+func TestWeight(t *testing.T) {
+	g := New(Config{Limit: 1, Queue: 100}, 1)
+	running := fill(t, g)[0]
+	for i := range 80 {
+		w := 1
+		if i >= 40 {
+			w = 3
+		}
+		tenant := string(rune('a' + i%2))
+		if tenant == "b" {
+			w = -1
+		}
+		require.Equal(t, Queued, g.Arrive(&Ticket{Tenant: tenant, Weight: w, Value: tenant}, 0))
+	}
+	require.Equal(t, 4, g.lines[1].weight)
+	served := map[any]int{}
+	for range 48 {
+		g.Leave(running, 0, false)
+		running, _ = g.Next(0)
+		served[running.Value]++
+	}
+	assert.InDelta(t, 36, served["a"], 6, "the saved turns are of its first weight")
+}
+
+// TestTies: tenants with as many waiting lose by the order.
+func TestTies(t *testing.T) {
+	for _, order := range []Order{Wine, Milk} {
+		g := New(Config{Limit: 1, Queue: 5, Order: order}, 1)
+		fill(t, g)
+		var v Verdict
+		for i := range 6 {
+			v = g.Arrive(&Ticket{Tenant: strconv.Itoa(i), Value: i}, 0)
+		}
+		if order == Wine {
+			assert.Equal(t, Full, v)
+			assert.Empty(t, told(g, 0))
+		} else {
+			assert.Equal(t, Queued, v)
+			assert.Equal(t, []string{"pushed 0"}, told(g, 0))
+		}
+	}
 }
 
 func TestRetryAfter(t *testing.T) { // kubernetes#117734, #79805, #97991
@@ -344,6 +438,19 @@ func TestCensus(t *testing.T) {
 		assert.Greater(t, heavy, 19_700)
 		assert.Len(t, c.at, 10)
 		assert.Len(t, c.names, 10)
+	})
+	t.Run("what was long ago counts less", func(t *testing.T) {
+		c := census{room: 2}
+		for range 1000 {
+			c.own(1, 0)
+		}
+		for i := range int64(600) { // ten a second
+			c.own(2+uint64(i%2), i*second/10)
+			if i%50 == 0 && i < 300 {
+				c.own(1, i*second/10)
+			}
+		}
+		assert.NotContains(t, c.at, uint64(1))
 	})
 	t.Run("no room", func(t *testing.T) {
 		c := census{room: -1}
