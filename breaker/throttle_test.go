@@ -45,8 +45,8 @@ func TestThrottleFollowsTheFormula(t *testing.T) {
 		{&Throttle{MinCalls: 5}, 0, 5, 5.0 / 6},      //
 		{&Throttle{MinCalls: -1}, 0, 1, 0.5},         //
 		{&Throttle{K: math.NaN()}, 0, 100, 0},        // nothing sensible: nothing refused
-		{&Throttle{}, 100_000, 0, 0},               //
-		{&Throttle{}, 0, 100_000, 0.9},             //
+		{&Throttle{}, 100_000, 0, 0},                 //
+		{&Throttle{}, 0, 100_000, 0.9},               //
 		{&Throttle{MaxReject: 0.25}, 100, 300, 0.25}, // of 200/401
 	} {
 		t.Run(fmt.Sprintf("K %v, at most %v, %d of %d", c.throttle.K, c.throttle.MaxReject, c.accepted, c.accepted+c.failed), func(t *testing.T) {

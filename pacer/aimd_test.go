@@ -176,15 +176,14 @@ func TestAIMDStaysInBounds(t *testing.T) {
 // them back.
 func TestAIMDFindsTheRoomThereIs(t *testing.T) {
 	worst := 1.0
-	for seed := range uint64(10) {
+	for seed := range uint64(rounds(10)) {
 		s := sim.New(seed)
 		a := newAIMD(0)
 		workers, busy, inFlight := 10, 0, 0
 		served, refused := make([]float64, 90), make([]float64, 90)
 		var queue []func()
 		var callers []func() // who wait for a place in flight
-		var serve func(answered func())
-		serve = func(answered func()) {
+		serve := func(answered func()) {
 			busy++
 			s.After(s.Exp(50*time.Millisecond), func() {
 				busy--
@@ -197,7 +196,6 @@ func TestAIMDFindsTheRoomThereIs(t *testing.T) {
 				}
 			})
 		}
-		var leave func()
 		next := func() {
 			for len(callers) > 0 && inFlight < a.max() {
 				call := callers[0]
@@ -205,6 +203,7 @@ func TestAIMDFindsTheRoomThereIs(t *testing.T) {
 				call()
 			}
 		}
+		var leave func()
 		leave = func() {
 			inFlight++
 			a.left(s.Now(), inFlight)
