@@ -51,7 +51,9 @@ type Store interface {
 	// A store that knows what a limit's OnFailure asks for answers itself, with
 	// Degraded set. If it returns an error instead, a Guard decides: for Local as
 	// if nothing had been used before, and by this process alone. A store brings
-	// its own timeout, for a Guard waits as long as the request does.
+	// its own timeout, for a Guard waits as long as the request does. If it also has
+	// CheckLimits(...*Limit) error, a Guard asks that at the start for the limits
+	// that it will charge.
 	Take(ctx context.Context, charges ...Charge) (Decision, error)
 	// Refund gives units back, never more than are in use. Giving back once is
 	// the caller's duty.

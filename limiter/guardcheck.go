@@ -99,7 +99,36 @@ func compile(g *Guard) (*guard, error) {
 		}
 		ready.memory = store
 	}
+	if err := checkStore(g); err != nil {
+		return nil, err
+	}
 	return ready, nil
+}
+
+// checkStore asks a store that can tell whether it could keep the limits: later
+// it would be one that fails, and limits would be open. Plans are alternatives, so
+// each is asked about alone.
+func checkStore(g *Guard) error {
+	store, ok := g.Store.(interface{ CheckLimits(...*Limit) error })
+	if !ok {
+		return nil
+	}
+	var all []*Limit
+	for _, r := range g.Rules {
+		all = append(all, r.Limits...)
+	}
+	err := store.CheckLimits(all...)
+	for _, r := range g.Rules {
+		for _, p := range r.Plans {
+			if err == nil {
+				err = store.CheckLimits(append(all[:len(all):len(all)], p.Limits...)...)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("limiter: Guard.Store: %w", err)
+	}
+	return nil
 }
 
 // say prepares what is said of limits.
