@@ -297,25 +297,24 @@ func TestSaved(t *testing.T) {
 	for range 5 {
 		hog()
 	}
-	served, waits := map[any]int{}, 0
+	served, waits, others := map[any]int{}, 0, 0
 	for range 1000 {
 		g.Leave(running, 0, false)
 		running, _ = g.Next(0)
 		served[running.Value]++
 		if running.Value == "a" {
-			waits--
+			waits, others = waits-1, 0
 			continue
 		}
 		hog()
-		for waits == 0 {
-			for waits < 4 {
+		if others++; waits == 0 && others == 2 {
+			for ; waits < 4; waits++ {
 				g.Arrive(&Ticket{Tenant: "a", Value: "a"}, 0)
-				waits++
 			}
 		}
 	}
-	assert.InDelta(t, 500, served["a"], advance)
-	assert.InDelta(t, 500, served["hog"], advance)
+	assert.LessOrEqual(t, served["a"], 500+advance)
+	assert.Greater(t, served["a"], 400)
 }
 
 // TestWeight: the last word on a tenant's weight counts.
@@ -391,6 +390,16 @@ func TestRetryAfter(t *testing.T) { // kubernetes#117734, #79805, #97991
 		}
 	}
 	assert.Equal(t, [][2]time.Duration{seconds(2, 4), seconds(4, 8), seconds(8, 16), seconds(16, 32)}, grew)
+	var when []int // it doubles, however many are refused
+	now += 100 * second
+	for i := range 40 {
+		was := says()
+		refuse(1000)
+		if says() != was {
+			when = append(when, i+1)
+		}
+	}
+	assert.Equal(t, []int{1, 3, 7, 15}, when)
 	seen := map[time.Duration]bool{}
 	for i := range 1000 {
 		seen[g.RetryAfter(now, float64(i)/1000)] = true
@@ -441,12 +450,12 @@ func TestCensus(t *testing.T) {
 	})
 	t.Run("what was long ago counts less", func(t *testing.T) {
 		c := census{room: 2}
-		for range 1000 {
+		for range 500 {
 			c.own(1, 0)
 		}
-		for i := range int64(600) { // ten a second
+		for i := range int64(450) { // ten a second
 			c.own(2+uint64(i%2), i*second/10)
-			if i%50 == 0 && i < 300 {
+			if i%50 == 0 && i < 400 {
 				c.own(1, i*second/10)
 			}
 		}
@@ -491,6 +500,12 @@ func TestService(t *testing.T) {
 	p90, mean = s.typical()
 	assert.InEpsilon(t, 5*millisecond, p90, .07, "the old is forgotten")
 	assert.InEpsilon(t, 5*millisecond, mean, .07)
+	for range 200 {
+		s.add(10*second, 0)
+	}
+	s.fresh = 0
+	_, mean = s.typical()
+	assert.Less(t, mean, 20*millisecond, "a stall is not what the queue moves by")
 	for d := int64(1 << 10); d < 1<<40; d += d/7 + 1 {
 		require.InEpsilon(t, d, middle(bucket(d)), .0626)
 	}
