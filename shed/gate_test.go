@@ -112,6 +112,50 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// Who may wait for a shorter time than another who came before is told on time.
+func TestShorterDeadlineComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inside := newHeld()
+		h := (&shed.Gate{Limit: 1}).Handler(inside)
+		one, two, three := send(h, "/"), send(h, "/"), send(h, "/", "Request-Timeout-Ms", "50")
+		await(three, two)
+		assert.Equal(t, 50*time.Millisecond, three.took)
+		assert.Equal(t, 200*time.Millisecond, two.took)
+		inside.let(1)
+		await(one)
+	})
+}
+
+// What was broken off says nothing about how long requests take.
+func TestBrokenOffIsNotMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1}
+		h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/broken" {
+				panic("at once")
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-r.Context().Done():
+			}
+		}))
+		for range 20 {
+			await(send(h, "/"))
+		}
+		for range 1000 {
+			await(send(h, "/broken"))
+			gone := send(h, "/")
+			gone.leave()
+			await(gone)
+		}
+		one, two := send(h, "/"), send(h, "/", "Request-Timeout-Ms", "150")
+		await(two)
+		assert.Equal(t, http.StatusServiceUnavailable, two.Code, "100 ms until its turn, and 100 ms of work")
+		assert.Zero(t, two.took)
+		await(one)
+	})
+}
+
 func TestHeaderNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -253,6 +297,20 @@ func TestSetLimitReachesWhoWaits(t *testing.T) {
 	})
 }
 
+func TestAdaptiveStandsStillWhileAnotherIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
+		h := g.Handler(work(10 * time.Millisecond))
+		g.SetLimit(3)
+		for range 200 {
+			await(startAll(h, 9, "/")...)
+			require.Equal(t, 3, g.Stats().Limit)
+		}
+		g.SetLimit(-1)
+		assert.Equal(t, 20, g.Stats().Limit)
+	})
+}
+
 func TestHandlersShareTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inside := newHeld()
@@ -328,6 +386,12 @@ func TestOverShare(t *testing.T) {
 		assert.Equal(t, []int{429, 429, 503}, status(3, "small"), "the last one makes them equal")
 		assert.Equal(t, []int{503, 503}, append(status(1, "small"), status(1, "hog")...), "five each")
 		assert.Equal(t, []int{429}, status(1, ""), "now a third is enough")
+		inside.let(11)
+		await(all...)
+
+		all = []*call{send(h, "/")}
+		assert.Equal(t, []int{503, 503}, status(12, ""))
+		assert.Equal(t, []int{503, 503}, status(2, "small"), "nobody in particular has no share to be over")
 		inside.let(11)
 		await(all...)
 	})

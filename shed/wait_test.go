@@ -93,6 +93,10 @@ func TestEnter(t *testing.T) {
 
 		slot.Leave()
 		slot.Leave()
+		g = &shed.Gate{Limit: 2}
+		slot, err = g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		slot.Leave()
 		next, err := g.Enter(t.Context(), shed.Entry{})
 		require.NoError(t, err)
 		slot.Leave() // of one who is no longer there
@@ -149,5 +153,51 @@ func TestClassOfTheRequest(t *testing.T) {
 		await(send(h, "/"))
 		assert.Equal(t, shed.SheddablePlus, got)
 		assert.Equal(t, "sheddable-plus", got.String())
+	})
+}
+
+// Who is let in at the instant in which it leaves takes no slot.
+func TestLeavesAsItsTurnComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		inside := newHeld()
+		g := &shed.Gate{Limit: 1, MaxWait: -1}
+		h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			inside.ServeHTTP(w, r)
+		}))
+		for i := range 50 {
+			slot, err := g.Enter(t.Context(), shed.Entry{})
+			require.NoError(t, err)
+			one := send(h, "/")
+			one.leave()
+			slot.Leave()
+			await(one)
+			require.Zero(t, calls, "in round %d", i)
+			require.Zero(t, g.Stats().InFlight+g.Stats().Waiting)
+		}
+	})
+}
+
+func TestDeadlineOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1}
+		for range 20 {
+			slot, err := g.Enter(t.Context(), shed.Entry{})
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+			slot.Leave()
+		}
+		slot, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		defer slot.Leave()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err = g.Enter(ctx, shed.Entry{Timeout: time.Hour})
+		var refusal *shed.Refusal
+		require.ErrorAs(t, err, &refusal)
+		assert.Equal(t, shed.WouldMiss, refusal.Reason)
+		assert.Zero(t, time.Since(began))
 	})
 }
