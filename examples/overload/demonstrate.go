@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	clientTimeout  = time.Second // how long clients wait
-	capacityPeriod = 5 * time.Second
-	capacityFrom   = 1 // the seconds that count: from the second one, without the last
-	capacityTo     = 4
+	clientTimeout = time.Second // how long clients wait
+	measuring     = 5 * time.Second
 )
 
 // trial is one server and what came of asking it for too much.
@@ -46,7 +44,7 @@ func (t *trial) percentile(n int) time.Duration { return time.Duration(t.took[n]
 // demonstrate asks a server without a Gate once, and one with it as often as was
 // asked for.
 func demonstrate(ctx context.Context, o *options, out io.Writer) ([]*trial, error) {
-	all := time.Duration(o.runs+1) * (o.period + capacityPeriod)
+	all := time.Duration(o.runs+1) * (o.period + o.measuring)
 	fmt.Fprintf(out, intro, workers, takes, o.times, o.period, clientTimeout, all.Round(time.Second))
 	var trials []*trial
 	for i := range o.runs + 1 {
@@ -82,19 +80,22 @@ func try(ctx context.Context, o *options, withGate bool, name string, out io.Wri
 	if err != nil {
 		return nil, err
 	}
-	closed, err := send(ctx, order{URL: server.url, Callers: 2 * workers, Period: capacityPeriod, Timeout: 10 * time.Second},
+	closed, err := send(ctx, order{URL: server.url, Callers: 2 * workers, Period: o.measuring, Timeout: 10 * time.Second},
 		func(second int, s tally) {
-			show.line("%d of %.0f s: measures the capacity: %d/s", second, capacityPeriod.Seconds(), s.Served)
+			show.line("%d of %.0f s: measures the capacity: %d/s", second, o.measuring.Seconds(), s.Served)
 		})
 	server.stop()
 	if err != nil {
 		return nil, err
 	}
-	if len(closed.seconds) < capacityTo || closed.Failed > 0 {
+	// Without the first second, if there are others, and without what the end cuts off.
+	last := int(o.measuring/time.Second) - 1
+	if len(closed.seconds) < last || closed.Served == 0 || closed.Failed > 0 {
 		return nil, fmt.Errorf("the capacity cannot be measured: %s", closed.Problem)
 	}
-	for _, s := range closed.seconds[capacityFrom:capacityTo] {
-		t.capacity += float64(s.Served) / (capacityTo - capacityFrom)
+	first := min(1, last-1)
+	for _, s := range closed.seconds[first:last] {
+		t.capacity += float64(s.Served) / float64(last-first)
 	}
 
 	var gate *shed.Gate

@@ -47,10 +47,12 @@ type options struct {
 	runs   int
 	times  float64
 	wait   time.Duration
+
+	measuring time.Duration // of the capacity, at least 2 s
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	var o options
+	o := options{measuring: measuring}
 	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.DurationVar(&o.period, "for", 20*time.Second, "how long each run lasts")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	o := &options{period: 3e9, runs: 1, times: 3, wait: 100e6}
+	o := &options{period: 3 * time.Second, runs: 1, times: 3, wait: 100 * time.Millisecond, measuring: 2 * time.Second}
 	all, err := demonstrate(t.Context(), o, &out)
 	require.NoError(t, err)
 	report(&out, o, all)
