@@ -136,8 +136,10 @@ func runCollapse(_ context.Context, o Options) (*Result, error) {
 	runs := abreast(len(collapseCases), func(i int) *collapseRun { return runCollapseCase(o.Seed, i) })
 	table := Table{
 		Title: "280 calls a second, one retry, timeout 1 s; the server does 300 and stands still from 30 s to 40 s",
-		Columns: []string{"what is done about it", "well again after, s",
-			"answers in time, per s: before", "40 to 50 s", "60 to 90 s", "210 to 240 s", "attempts, per s: 60 to 90 s"},
+		Columns: []string{
+			"what is done about it", "well again after, s",
+			"answers in time, per s: before", "40 to 50 s", "60 to 90 s", "210 to 240 s", "attempts, per s: 60 to 90 s",
+		},
 	}
 	picture := draw.Picture{
 		Name:  "collapse",

@@ -106,8 +106,10 @@ func runOversold(_ context.Context, o Options) (*Result, error) {
 	for i, who := range oversoldClients {
 		table := Table{
 			Title: who.name + "; the server does 400 a second, and from 60 s on 200",
-			Columns: []string{"limits", "refused by its own limit, %", "in time, per s: at 400/s", "99 % within, ms",
-				"in time, per s: at 200/s", "99 % within, ms"},
+			Columns: []string{
+				"limits", "refused by its own limit, %", "in time, per s: at 400/s", "99 % within, ms",
+				"in time, per s: at 200/s", "99 % within, ms",
+			},
 		}
 		picture := draw.Picture{
 			Name:   "oversold",
