@@ -111,11 +111,12 @@ func (t ticks) Ticks(low, high float64) (all []plot.Tick) {
 			all = append(all, plot.Tick{Value: float64(i), Label: name})
 		}
 	case t.Log:
+		few := high/low < 200
 		for v := math.Pow(10, math.Floor(math.Log10(low))); v <= high*1.0001; v *= 10 {
 			for _, m := range []float64{1, 2, 3, 4, 5, 6, 7, 8, 9} {
 				tick := plot.Tick{Value: m * v}
-				if m == 1 {
-					tick.Label = short(v)
+				if m == 1 || few && (m == 2 || m == 5) {
+					tick.Label = short(m * v)
 				}
 				if tick.Value >= low*0.9999 && tick.Value <= high*1.0001 {
 					all = append(all, tick)

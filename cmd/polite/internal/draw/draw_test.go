@@ -106,7 +106,7 @@ func TestTicks(t *testing.T) {
 	assert.Equal(t, []string{"0", "5", "10", "15", "20"}, labels(Axis{}, 0, 21.6))
 	assert.Equal(t, []string{"−1", "−0.5", "0", "0.5", "1"}, labels(Axis{}, -1, 1.2))
 	assert.Equal(t, []string{"1", "10", "100", "1,000"}, labels(Axis{Log: true}, 1, 1000))
-	assert.Equal(t, []string{"0.1", "1"}, labels(Axis{Log: true}, 0.1, 2))
+	assert.Equal(t, []string{"0.1", "0.2", "0.5", "1", "2"}, labels(Axis{Log: true}, 0.1, 2))
 	for _, span := range []float64{0.013, 0.9, 1, 1.01, 2, 4.2, 7, 99, 12345} {
 		n := len(labels(Axis{}, 0, span))
 		assert.True(t, n >= 5 && n <= 11, "%v: %d", span, n)

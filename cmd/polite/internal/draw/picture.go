@@ -82,11 +82,20 @@ func (p *Picture) draw(c draw.Canvas) error {
 		right = max(right, small.Width(l.Name)+8)
 	}
 	c.Max.X -= right
+	label := style(labelSize)
+	if p.Y.Label != "" {
+		c.Min.X += labelSize + 5
+	}
 	if len(p.Marks) > 0 {
 		c.Max.Y -= rowHeight - 2
 	}
 	plotted.Draw(c)
 	p.annotate(c, plotted, small)
+	// Gonum would make room above for the label of a logarithmic axis.
+	if d := plotted.DataCanvas(c); p.Y.Label != "" {
+		label.Rotation, label.XAlign = math.Pi/2, draw.XCenter
+		c.FillText(label, vg.Point{X: c.Min.X - 7, Y: d.Center().Y}, p.Y.Label)
+	}
 	return nil
 }
 
@@ -111,6 +120,7 @@ func (p *Picture) plot() *plot.Plot {
 		}
 		axis.to.Padding = 0
 	}
+	q.Y.Label.Text = ""
 	q.X.Min, q.X.Max = p.rangeOf(p.X, func(at Point) float64 { return at.X })
 	q.Y.Min, q.Y.Max = p.rangeOf(p.Y, func(at Point) float64 { return at.Y })
 	q.Add(across{})
