@@ -3,7 +3,10 @@
 package shed_test
 
 import (
+	"runtime"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -80,4 +83,37 @@ func TestAdmitIsCheap(t *testing.T) {
 			assert.LessOrEqual(t, times, one.most, one.name)
 		}
 	}
+}
+
+// TestMemory: 200,000 tenants that nobody knows, of whom all have to wait.
+func TestMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heap := func() int64 {
+			for range 3 { // what pools keep goes with the second
+				runtime.GC()
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		g := &shed.Gate{Limit: 1, Queue: 1000}
+		slot, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		wait := func(tenant func(i int) string) {
+			for i := range 1000 {
+				go g.Enter(t.Context(), shed.Entry{Tenant: tenant(i)})
+			}
+			time.Sleep(time.Second)
+		}
+		wait(func(int) string { return "" }) // the runtime keeps what goroutines were made of
+		before := heap()
+		for i := range 200 {
+			wait(func(j int) string { return "tenant " + strconv.Itoa(i*1000+j) })
+		}
+		used := heap() - before
+		require.EqualValues(t, 201_000, g.Stats().Refused[shed.Waited])
+		slot.Leave()
+		t.Logf("%d KiB", used/1024)
+		assert.Less(t, used, int64(1<<20))
+	})
 }
