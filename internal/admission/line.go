@@ -11,7 +11,9 @@ package admission
 // all again. FQ-CoDel (RFC 8290) does the same with one turn.
 //
 // The crowd, who have one share together, are a line within one flow. There may
-// be any number of them, so nothing is saved there.
+// be any number of them, so nothing is saved there. A name is known only while
+// it waits, and so each has a flow of its own and none is hashed together with
+// another: the bound of the queue is the bound of the memory.
 type line struct {
 	order   Order
 	of      *flow // the crowd's flow, whose line this is; nil: a class
