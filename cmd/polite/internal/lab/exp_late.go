@@ -150,7 +150,7 @@ func runLate(_ context.Context, o Options) (*Result, error) {
 		Name:   "late",
 		Title:  "Answers in time, by how much work is done before a request is refused",
 		Says:   "What is refused early costs nothing. What is refused late costs what the others needed.",
-		X:      draw.Axis{Label: "load, % of capacity", Min: 0, Max: 1000},
+		X:      draw.Axis{Label: "load, % of capacity", Log: true, Min: 50, Max: 1000},
 		Y:      draw.Axis{Label: "answers within 1 s, per second", Min: 0, Max: 220},
 		Limits: []draw.Limit{{Name: "capacity", Y: lateFull}},
 	}

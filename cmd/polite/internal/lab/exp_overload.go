@@ -153,7 +153,7 @@ func runOverload(_ context.Context, o Options) (*Result, error) {
 	late := draw.Picture{
 		Name:   "overload-p99",
 		Title:  "How long 99 % of the answers take, when more is asked than can be done",
-		Says:   "What is not refused waits. Only a short queue answers fast under any load; after a minute of too much, a long one is minutes behind.",
+		Says:   "What is not refused waits. Only a short queue answers fast under any load; after half a minute of too much a long one is up to half a minute behind.",
 		X:      draw.Axis{Label: "load, % of capacity", Log: true, Min: 25, Max: 1000},
 		Y:      draw.Axis{Label: "99 % of answers within, ms", Log: true, Min: 10, Max: 100_000},
 		Limits: []draw.Limit{{Name: "callers\ngive up", Y: float64(overloadTimeout / time.Millisecond)}},
