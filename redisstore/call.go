@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/politehttp/polite/breaker"
+	"github.com/politehttp/polite/redisstore/internal/redact"
 )
 
 // How many scripts may be under way at once, those that nobody waits for any more
@@ -144,6 +145,9 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 	reply, err := w.reply, w.err
 	permit.Done(judge(err), 0, time.Time{})
 	c.give(w)
+	if err != nil && redact.Text(err.Error()) != err.Error() {
+		err = cleaned(err) // a Client of somebody else's
+	}
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", ErrTimeout, err) // the client library was first to see it
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/politehttp/polite/redisstore/internal/redact"
 )
 
 // A Client is how Redis is reached. [Rueidis] makes the one to use unless the
@@ -73,6 +75,19 @@ func replied(err error) (*ReplyError, bool) {
 		return &ReplyError{Text: foreign.Error()}, true
 	}
 	return nil, false
+}
+
+// cleaned turns an answer of Redis into a ReplyError, and takes the secrets out of
+// it and of everything else, and what a server quotes of a command.
+func cleaned(err error, secrets ...string) error {
+	reply, ok := replied(err)
+	if !ok {
+		return redact.Error(err, secrets...)
+	}
+	if text := redact.Text(reply.Text, secrets...); text != reply.Text {
+		return &ReplyError{Text: text}
+	}
+	return reply
 }
 
 // noScript reports whether Redis does not know the script, so that it did not

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/politehttp/polite/redisstore/internal/redact"
 )
 
 // What a Redis that hangs costs is bounded by these. A connection that says
@@ -58,7 +56,41 @@ func Rueidis(o rueidis.ClientOption) (Client, error) {
 	orDefault(&o.ConnWriteTimeout, silence)
 	orDefault(&o.PipelineMultiplex, oneConn)
 	orDefault(&o.ClusterOption.MaxMovedRedirections, maxRedirects)
-	return &rueidisClient{option: o}, nil
+	secrets := &secrets{known: []string{o.Password, o.Sentinel.Password}}
+	o.AuthCredentialsFn = secrets.watch(o.AuthCredentialsFn)
+	// Functions, for no text of a Client is to show what o holds.
+	return &rueidisClient{
+		open:  func() (rueidis.Client, error) { return rueidis.NewClient(o) },
+		clean: func(err error) error { return cleaned(err, secrets.all()...) },
+	}, nil
+}
+
+// secrets are what errors must not show: the passwords of the options, and the
+// last that a function gave.
+type secrets struct {
+	known []string
+	given atomic.Pointer[string]
+}
+
+type credentials = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)
+
+// watch returns a function that gives what f does.
+func (s *secrets) watch(f credentials) credentials {
+	if f == nil {
+		return nil
+	}
+	return func(c rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		given, err := f(c)
+		s.given.Store(&given.Password)
+		return given, err
+	}
+}
+
+func (s *secrets) all() []string {
+	if given := s.given.Load(); given != nil {
+		return append(s.known[:len(s.known):len(s.known)], *given)
+	}
+	return s.known
 }
 
 func orDefault[T int | time.Duration](field *T, value T) {
@@ -93,8 +125,9 @@ func checkRueidis(o *rueidis.ClientOption) error {
 // A rueidisClient connects when it is first used. rueidis.NewClient waits for
 // the connection, so it runs beside the callers, once for all of them.
 type rueidisClient struct {
-	option rueidis.ClientOption
-	ready  atomic.Pointer[rueidis.Client]
+	open  func() (rueidis.Client, error)
+	clean func(error) error // see cleaned
+	ready atomic.Pointer[rueidis.Client]
 
 	mu     sync.Mutex
 	dial   *connecting // under way; else nil
@@ -227,7 +260,7 @@ func (c *rueidisClient) connected(ctx context.Context) (rueidis.Client, error) {
 // connect makes the connection. It ends by the timeouts of dialing, or of the
 // connection.
 func (c *rueidisClient) connect(dial *connecting) {
-	client, err := rueidis.NewClient(c.option)
+	client, err := c.open()
 	if err != nil && client != nil {
 		client.Close()
 		client = nil
@@ -260,15 +293,6 @@ func (c *rueidisClient) Close() error {
 		(*client).Close()
 	}
 	return nil
-}
-
-// clean turns an answer of Redis into a ReplyError, and takes passwords out of
-// everything else.
-func (c *rueidisClient) clean(err error) error {
-	if reply, ok := replied(err); ok {
-		return reply
-	}
-	return redact.Error(err, c.option.Password, c.option.Sentinel.Password)
 }
 
 // flat returns a string, an integer, or an array of those, as text.

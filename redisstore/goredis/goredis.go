@@ -57,13 +57,15 @@ func New(c redis.UniversalClient) (redisstore.Client, error) {
 			return nil, errors.New("redisstore: the go-redis client is nil")
 		}
 		o := c.Options()
-		obeys, read, out.secrets = o.ContextTimeoutEnabled, o.ReadTimeout, []string{o.Password}
+		obeys, read = o.ContextTimeoutEnabled, o.ReadTimeout
+		out.secrets = func() []string { return []string{o.Password} }
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("redisstore: the go-redis client is nil")
 		}
 		o := c.Options()
-		obeys, read, out.secrets = o.ContextTimeoutEnabled, o.ReadTimeout, []string{o.Password}
+		obeys, read = o.ContextTimeoutEnabled, o.ReadTimeout
+		out.secrets = func() []string { return []string{o.Password} }
 		out.cluster = true
 	case *redis.Ring:
 		return nil, errors.New("redisstore: a *redis.Ring is not allowed: while a shard is down it keeps the keys elsewhere, where every limit starts anew")
@@ -78,7 +80,7 @@ func New(c redis.UniversalClient) (redisstore.Client, error) {
 
 type client struct {
 	redis   redis.UniversalClient
-	secrets []string
+	secrets func() []string // a function, so that no text of a client shows them; may be nil
 	cluster bool
 }
 
@@ -117,14 +119,18 @@ func (c *client) Eval(ctx context.Context, s *redisstore.Script, keys, args []st
 	return flat(cmd.Val())
 }
 
-// clean turns an answer of Redis into a ReplyError, and takes passwords out of
-// everything else.
+// clean turns an answer of Redis into a ReplyError, and takes passwords out of it
+// and of everything else.
 func (c *client) clean(err error) error {
+	var secrets []string
+	if c.secrets != nil {
+		secrets = c.secrets()
+	}
 	var answer redis.Error
 	if errors.As(err, &answer) {
-		return &redisstore.ReplyError{Text: answer.Error()}
+		return &redisstore.ReplyError{Text: redact.Text(answer.Error(), secrets...)}
 	}
-	return redact.Error(err, c.secrets...)
+	return redact.Error(err, secrets...)
 }
 
 // errReply is what a script must not answer.

@@ -1,22 +1,35 @@
 // Package redact keeps passwords out of errors.
 package redact
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// Error returns err, unless its text holds one of the secrets: then an error
-// with the same text and the secret crossed out, which keeps nothing of err.
-// An empty secret is none.
+// quoted is how Redis quotes the arguments of a command that it does not know.
+// Of AUTH, and of HELLO, these are the password.
+var quoted = regexp.MustCompile(`(?is)(with args).*`)
+
+// Text returns text with the secrets crossed out, and without what a server
+// quotes of a command. An empty secret is none.
+func Text(text string, secrets ...string) string {
+	text = quoted.ReplaceAllString(text, "$1 ***")
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
+}
+
+// Error returns err, unless its text is not as [Text] has it: then an error with
+// the clean text, which keeps nothing of err.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil
 	}
 	text := err.Error()
-	clean := text
-	for _, secret := range secrets {
-		if secret != "" {
-			clean = strings.ReplaceAll(clean, secret, "***")
-		}
-	}
+	clean := Text(text, secrets...)
 	if clean == text {
 		return err
 	}

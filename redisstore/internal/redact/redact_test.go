@@ -20,3 +20,19 @@ func TestError(t *testing.T) {
 	assert.EqualError(t, clean, "dial redis://:***@host: EOF")
 	assert.NoError(t, errors.Unwrap(clean), "nothing inside can tell")
 }
+
+// What Redis quotes of a command that it does not know may be a password that
+// nobody has named (Redis 5 wrote it in backticks).
+func TestTextQuotesNothing(t *testing.T) {
+	for text, want := range map[string]string{
+		"ERR unknown command 'AUTH', with args beginning with: 'bob' 'hunter2' ":     "ERR unknown command 'AUTH', with args ***",
+		"ERR unknown command `AUTH`, with args beginning with: `hunter2`, ":          "ERR unknown command `AUTH`, with args ***",
+		"dial: ERR UNKNOWN COMMAND 'hello', WITH ARGS BEGINNING WITH: '3' 'hunter2'": "dial: ERR UNKNOWN COMMAND 'hello', WITH ARGS ***",
+		"İ with args 'hunter2'": "İ with args ***",
+		"WRONGPASS invalid":     "WRONGPASS invalid",
+	} {
+		assert.Equal(t, want, Text(text))
+	}
+	clean := Error(errors.New("unknown command 'AUTH', with args beginning with: 'hunter2'"))
+	assert.EqualError(t, clean, "unknown command 'AUTH', with args ***")
+}
