@@ -104,6 +104,38 @@ func TestExpiryWithEachCharge(t *testing.T) {
 	require.Greater(t, calls["setrange"], charged/4, calls)
 }
 
+// A key that somebody made permanent expires again, once it is in use.
+func TestExpiryComesBack(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		for name, l := range oneOfEach() {
+			c := l.Charge("k", 1)
+			left := func(command string) string {
+				reply, err := s.Client.Eval(t.Context(), NewScript(`return redis.call(ARGV[1], KEYS[1])`), []string{nameOf(t, s, c)}, []string{command})
+				require.NoError(t, err)
+				return reply[0]
+			}
+			now := clocked(s)
+			*now = 1_790_000_000_000_001
+			for range 3 {
+				*now++
+				_, err := s.Take(t.Context(), c)
+				require.NoError(t, err)
+			}
+			require.Equal(t, "1", left("PERSIST"))
+			for charges := 0; left("PTTL") == "-1"; charges++ {
+				require.Less(t, charges, 16, name)
+				*now++
+				d, err := s.Take(t.Context(), l.Charge("k", 1))
+				require.NoError(t, err)
+				if !d.Allowed {
+					*now += d.RetryAfter.Microseconds() + 1
+				}
+			}
+		}
+	})
+}
+
 // levelOf returns when the state of a key equals new, in microseconds.
 func (s *Store) levelOf(t *testing.T, c *limiter.Charge) int64 {
 	st, err := s.stack([]limiter.Charge{{Limit: c.Limit, Key: c.Key}})

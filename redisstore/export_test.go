@@ -7,5 +7,8 @@ func (s *Store) Run(ctx context.Context, script *Script, keys, args []string) ([
 	return s.eval(ctx, script, keys, args)
 }
 
+// Long says that the long tests run.
+var Long = long
+
 // Raced says that the race detector is on.
 const Raced = raced

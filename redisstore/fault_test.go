@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ const (
 )
 
 // long says that the long tests run.
-var long = os.Getenv("POLITE_LONG") != ""
+var long = redisstore.Long
 
 // inTime skips a test that is held to deadlines of 50 ms, unless it is wanted:
 // beside other packages' tests, or with the race detector, it says nothing.

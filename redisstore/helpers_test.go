@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"io"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,18 @@ import (
 func closeClient(tb testing.TB, c Client) {
 	tb.Helper()
 	require.NoError(tb, c.(io.Closer).Close())
+}
+
+// long says that the long tests run.
+var long = os.Getenv("POLITE_LONG") != ""
+
+// times is how often a test does what it can do any number of times: where the
+// race detector makes it take ten times as long, a fifth will do.
+func times(n int) int {
+	if raced && !long {
+		return max(n/5, 1)
+	}
+	return n
 }
 
 // prepared is the circuit of s, ready for use.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -316,14 +315,14 @@ func tale(t *testing.T, s *Store, seed uint64, steps int) {
 
 // Redis and the rules decide alike, for random limits, costs and times.
 func TestParity(t *testing.T) {
-	tales := uint64(100)
-	if os.Getenv("POLITE_LONG") == "1" {
+	tales := times(100)
+	if long {
 		tales = 1000
 	}
 	redises(t, func(t *testing.T, addr string) {
 		s := storeAt(t, addr)
 		for seed := range tales {
-			tale(t, s, seed, 60)
+			tale(t, s, uint64(seed), 60)
 		}
 	})
 }

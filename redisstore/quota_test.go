@@ -47,7 +47,7 @@ func TestQuotaAgreesWithArithmetic(t *testing.T) {
 		s, memory := storeAt(t, addr), &quota.Memory{}
 		random := rand.New(rand.NewPCG(5, 6))
 		var oracle [3]int64
-		for range 1000 {
+		for range times(1000) {
 			k := random.IntN(len(oracle))
 			ta, u := tally(string(rune('a'+k)), 50), &oracle[k]
 			if random.IntN(2) == 0 {

@@ -69,7 +69,7 @@ func TestReserveAgreesWithArithmetic(t *testing.T) {
 	redises(t, func(t *testing.T, addr string) {
 		s := storeAt(t, addr)
 		now := clocked(s)
-		for seed := range uint64(60) {
+		for seed := range uint64(times(60)) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			upTo := func(bits int) int64 { return 1 + rng.Int64N(1<<(1+rng.IntN(bits))) }
 			m := &paceModel{}
@@ -136,7 +136,7 @@ func TestReserveNeverGrantsMore(t *testing.T) {
 		s := storeAt(t, addr)
 		clock := clocked(s)
 		given, left := 0, 0
-		for seed := range uint64(40) {
+		for seed := range uint64(times(40)) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			key := fmt.Sprint(seed)
 			p := pacer.Pace{Rate: pacer.Rate{Count: 1 + rng.Int64N(50), Per: time.Duration(1+rng.Int64N(1e6)) * time.Microsecond}, Burst: 1 + rng.Int64N(10)*rng.Int64N(2)}
@@ -202,7 +202,7 @@ func TestReserveNeverGrantsMore(t *testing.T) {
 			require.NoError(t, g.over(p, p.Burst), "seed %d: %+v", seed, p)
 			left += len(g)
 		}
-		require.Greater(t, left, 1000)
-		require.Greater(t, given, 40)
+		require.Greater(t, left, times(1000))
+		require.Greater(t, given, times(40))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +174,7 @@ func TestGlobalDecidesAsOthers(t *testing.T) {
 			s.Prefix = "apart"
 			other := storeAt(t, addr)
 			other.Prefix, other.now = "together", s.now
-			for range 300 {
+			for range times(300) {
 				now += random.Int64N(400_000)
 				var mine, theirs []limiter.Charge
 				for range 2 + random.IntN(3) {
@@ -314,7 +313,7 @@ func TestGlobalInTime(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, d.Degraded, ErrTimeout)
 	assert.True(t, d.Allowed)
-	if !raced && os.Getenv("POLITE_LONG") != "" {
+	if !raced && long {
 		assert.Less(t, took, 65*time.Millisecond)
 	}
 
@@ -322,7 +321,7 @@ func TestGlobalInTime(t *testing.T) {
 	d, took, err = take(t.Context())
 	require.NoError(t, err)
 	assert.False(t, d.Allowed)
-	if !raced && os.Getenv("POLITE_LONG") != "" {
+	if !raced && long {
 		assert.Less(t, took, 65*time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)

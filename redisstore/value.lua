@@ -69,18 +69,20 @@ local struct = rawget(_G, 'struct') or (function()
 end)()
 local pack, unpack = struct.pack, struct.unpack
 
--- keep writes a state that ends then, over one that has ended at was.
+-- keep writes a state that ends then, over one that has ended at was, or over none.
 --
--- A key outlives its state by one to five seconds: it goes at the end of the slice
+-- A key outlives its state by one to six seconds: it goes at the end of the slice
 -- of four that the instant a second after the state's end falls into. So it need
--- not be told to live longer each time that the end moves. As that is so of every
+-- not be told to live longer each time that the end moves. As this holds for every
 -- value that was ever written, a key whose old state ends in the same slice
 -- lives long enough already. Its life is told on a clock of whole milliseconds,
 -- which was read a little before. A time that was passed does not run.
+--
+-- One charge in sixteen tells it anyway: somebody may have made the key permanent.
 local function keep(i, state, ends, was, now)
   local slice = ends + 1048576
   slice = slice - slice % 4194304
-  if was and was + 1048576 >= slice and was + 1048576 < slice + 4194304 then
+  if was and was + 1048576 >= slice and was + 1048576 < slice + 4194304 and now % 16 > 0 then
     redis.call('SETRANGE', KEYS[i], offset, state)
   else
     local life = floor((slice + 4194304 - now) / 1000) + (ARGV[1] == '' and 2 or 60000)
