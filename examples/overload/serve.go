@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -56,7 +58,12 @@ func serve(gate *shed.Gate) (*running, error) {
 	if gate != nil { // the whole difference
 		h = gate.Handler(h)
 	}
-	r.http = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	r.http = &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second,
+		// Who waits holds an open file. Without the Gate there may not be enough of
+		// them, and net/http says so for each connection.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
 	go func() {
 		defer close(r.done)
 		r.http.Serve(l)
