@@ -139,8 +139,11 @@ func (l *Limit) Sample(now, rtt int64, inFlight int, dropped bool) {
 // Limit is how many may be in flight: at least Min, at most Max.
 func (l *Limit) Limit() int {
 	l.prepare()
-	return int(math.Round(l.limit))
+	return int(l.whole())
 }
+
+// whole is the limit that is told. What is in flight is compared with it.
+func (l *Limit) whole() float64 { return math.Round(l.limit) }
 
 func (l *Limit) prepare() {
 	if l.ready {

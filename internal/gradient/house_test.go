@@ -19,80 +19,89 @@ type fixed int
 func (f fixed) Sample(int64, int64, int, bool) {}
 func (f fixed) Limit() int                     { return int(f) }
 
-// house is a server: workers behind an endless queue of their own, which the
-// limit is to keep short, and a door.
+// house is a server in virtual time: workers behind an endless queue of their
+// own, which the limit at the door is to keep short. With one seed the same
+// requests come at the same instants, whatever the limit.
 type house struct {
 	*sim.Sim
 	workers func(now int64) int
 	service func() int64
-	load    func(now int64) float64
-	fate    func(inFlight int) bool // whether a request is refused inside, at once
+	refuses func(inFlight int) bool // whether what the requests need refuses them at once; nil: never
 	limiter limiter
-	gate    *admission.Gate // nil: who finds no room at the door is refused
+	gate    *admission.Gate // the queue at the door; nil: who finds no room is refused
 	wake    int64
 
 	busy     int
 	queue    []func()
 	inFlight int
 
-	done   []answer
-	limits []int // each 100 ms
+	arrived []int64
+	done    []answer
+	states  []state
 }
 
-type answer struct{ at, rtt, whole int64 }
+type answer struct {
+	at, rtt int64
+	whole   int64 // with the wait at the door
+}
 
-const tick = int64(100 * time.Millisecond)
+// state is looked at each 10 ms.
+type state struct{ limit, busy, workers int }
 
-func newHouse(seed uint64, workers int, service time.Duration, perSecond float64, l limiter) *house {
-	h := &house{Sim: sim.New(seed), limiter: l}
+const look = 10 * time.Millisecond
+
+func newHouse(seed uint64, workers int, mean time.Duration, perSecond float64, l limiter) *house {
+	h := &house{Sim: sim.New(seed), limiter: l, wake: math.MaxInt64}
 	h.workers = func(int64) int { return workers }
-	h.service = func() int64 { return h.Exp(service) }
-	h.load = sim.PerSecond(perSecond)
-	h.wake = math.MaxInt64
+	h.service = func() int64 { return h.Exp(mean) }
+	h.Poisson(sim.PerSecond(perSecond), h.arrive)
 	return h
 }
 
-// behindQueue puts the gate's queue in front.
-func (h *house) behindQueue(order admission.Order, wait time.Duration) *house {
-	h.gate = admission.New(admission.Config{Limit: h.limiter.Limit(), Order: order, MaxWait: int64(wait)}, 1)
+// behind puts the gate's queue at the door.
+func (h *house) behind(order admission.Order) *house {
+	h.gate = admission.New(admission.Config{
+		Limit:   h.limiter.Limit(),
+		Order:   order,
+		MaxWait: int64(50 * time.Millisecond),
+	}, 1)
 	return h
 }
 
 func (h *house) run(until time.Duration) *house {
-	h.Poisson(func(now int64) float64 { return h.load(now) }, h.arrive)
-	var look func()
-	look = func() {
-		h.limits = append(h.limits, h.limiter.Limit())
-		h.After(tick, look)
+	for at := h.Now(); at < int64(until); at += int64(look) {
+		h.Run(at)
+		h.states = append(h.states, state{h.limiter.Limit(), h.busy, h.workers(at)})
 	}
-	h.At(0, look)
 	h.Run(int64(until))
 	return h
 }
 
 func (h *house) arrive() {
-	came := h.Now()
+	came, service := h.Now(), h.service()
+	h.arrived = append(h.arrived, came)
 	if h.gate == nil {
 		if h.inFlight < h.limiter.Limit() {
-			h.enter(came, func() {})
+			h.enter(came, service, func() {})
 		}
 		return
 	}
 	t := &admission.Ticket{}
-	t.Value = func() { h.enter(came, func() { h.gate.Leave(t, h.Now(), true) }) }
+	t.Value = func() { h.enter(came, service, func() { h.gate.Leave(t, h.Now(), true) }) }
 	if h.gate.Arrive(t, came) == admission.Admitted {
 		t.Value.(func())()
 	}
 	h.serve()
 }
 
+// serve lets in who waits at the door.
 func (h *house) serve() {
 	for {
-		t, v := h.gate.Next(h.Now())
+		t, verdict := h.gate.Next(h.Now())
 		if t == nil {
 			break
 		}
-		if v == admission.Admitted {
+		if verdict == admission.Admitted {
 			t.Value.(func())()
 		}
 	}
@@ -105,7 +114,7 @@ func (h *house) serve() {
 	}
 }
 
-func (h *house) enter(came int64, leave func()) {
+func (h *house) enter(came, service int64, leave func()) {
 	admitted := h.Now()
 	h.inFlight++
 	end := func(dropped bool) {
@@ -120,12 +129,12 @@ func (h *house) enter(came int64, leave func()) {
 			h.serve()
 		}
 	}
-	if h.fate != nil && h.fate(h.inFlight) {
+	if h.refuses != nil && h.refuses(h.inFlight) {
 		h.After(int64(100*time.Microsecond), func() { end(true) })
 		return
 	}
 	h.queue = append(h.queue, func() {
-		h.After(h.service(), func() {
+		h.After(service, func() {
 			h.busy--
 			h.work()
 			end(false)
@@ -143,30 +152,40 @@ func (h *house) work() {
 	}
 }
 
-// phase is what happened from one instant to another.
+// phase is what happened in a part of a run.
 type phase struct {
-	goodput  float64 // per second
-	p99      time.Duration
-	whole    time.Duration // p99 with the wait at the door
-	low, top int           // the limit
-	mean     float64
+	arrived   float64 // a second
+	goodput   float64 // a second
+	used      float64 // the share of the workers' time
+	p99       time.Duration
+	whole     time.Duration // p99 with the wait at the door
+	low, high int           // the limit
+	mean      float64       // the limit
 }
 
 func (h *house) phase(from, to time.Duration) phase {
+	p := phase{low: math.MaxInt}
+	within := func(at int64) bool { return at >= int64(from) && at < int64(to) }
+	for _, at := range h.arrived {
+		if within(at) {
+			p.arrived += 1 / (to - from).Seconds()
+		}
+	}
 	var rtts, wholes []int64
 	for _, a := range h.done {
-		if a.at >= int64(from) && a.at < int64(to) {
+		if within(a.at) {
 			rtts = append(rtts, a.rtt)
 			wholes = append(wholes, a.whole)
 		}
 	}
-	p := phase{goodput: float64(len(rtts)) / (to - from).Seconds(), low: math.MaxInt}
+	p.goodput = float64(len(rtts)) / (to - from).Seconds()
 	p.p99 = time.Duration(sim.Percentile(rtts, 0.99))
 	p.whole = time.Duration(sim.Percentile(wholes, 0.99))
-	limits := h.limits[min(int64(from)/tick, int64(len(h.limits))):min(int64(to)/tick, int64(len(h.limits)))]
-	for _, l := range limits {
-		p.low, p.top = min(p.low, l), max(p.top, l)
-		p.mean += float64(l) / float64(len(limits))
+	states := h.states[from/look : to/look]
+	for _, s := range states {
+		p.low, p.high = min(p.low, s.limit), max(p.high, s.limit)
+		p.mean += float64(s.limit) / float64(len(states))
+		p.used += float64(s.busy) / float64(s.workers) / float64(len(states))
 	}
 	return p
 }

@@ -16,14 +16,16 @@ const (
 
 	// With which power of the limit latency falls: 1 if all of it is a queue, 0
 	// if none is.
-	ours   = 0.4
-	wholly = 0.85
+	ours     = 0.4
+	allOfIt  = 0.95
+	mostOfIt = 0.6
 )
 
 // probe compares latency under two limits.
 type probe struct {
 	on    bool
 	again bool    // its second window: what both say is not chance
+	first float64 // the latency in the first
 	top   float64 // the limit when it began
 	plain float64 // what was taken for the latency without a queue then
 	from  float64 // the limit to compare with: top, or the step before
@@ -44,7 +46,7 @@ type probe struct {
 // settled, or something happened that simple cuts do not explain.
 func (l *Limit) doubtful(now float64, v view) bool {
 	p := &l.probe
-	if now < p.soon || v.busy < full*l.limit || v.rtt <= noticeable*l.base || l.min == l.max {
+	if now < p.soon || v.busy < full*l.whole() || v.rtt <= noticeable*l.base || l.min == l.max {
 		return false
 	}
 	tolerated := tolerance * l.plain
@@ -72,7 +74,7 @@ func (l *Limit) dip(v view) {
 func (l *Limit) judge(now float64, v view) {
 	p := &l.probe
 	here := l.limit
-	if v.busy < here/2 {
+	if v.busy < l.whole()/2 {
 		p.giveUp(l) // there is too little to do now
 		p.schedule(l, now, v)
 		return
@@ -87,14 +89,12 @@ func (l *Limit) judge(now float64, v view) {
 		l.judgeRise(now, follows)
 		return
 	}
-	// As quick as ever is as low as it goes.
-	unexpected := v.rtt < 0.9*p.plain || v.rtt > noticeable*p.plain
-	if follows > wholly && unexpected && v.busy >= full*here && l.bounded(here*lower) < here {
+	if l.bounded(here*lower) < here && l.wholly(here, v) {
 		if p.again {
 			p.from, p.rtt = here, v.rtt
 			l.limit = l.bounded(here * lower)
 		}
-		p.again = !p.again
+		p.again, p.first = !p.again, v.rtt
 		return
 	}
 	p.on, p.again = false, false
@@ -105,6 +105,27 @@ func (l *Limit) judge(now float64, v view) {
 	} else {
 		l.acquit(now, here, v.rtt)
 	}
+}
+
+// wholly reports whether all of the latency is a queue, so that still less than
+// this limit may do.
+func (l *Limit) wholly(here float64, v view) bool {
+	p := &l.probe
+	if v.busy < full*l.whole() {
+		return false
+	}
+	share := allOfIt
+	switch {
+	case p.plain > noticeable*l.base:
+		share = mostOfIt // what made requests slower may have passed
+	case v.proven() > p.plain && v.rtt < noticeable*p.plain:
+		return false // what is as quick as ever is as low as it goes
+	}
+	rtt, before := v.rtt, min(p.rtt, tolerance*p.plain)
+	if p.again {
+		rtt = (rtt + p.first) / 2
+	}
+	return math.Log(rtt/before) < share*math.Log(here/p.from)
 }
 
 // judgeRise ends a probe upwards. Latency at the lower limit stays what it was;
@@ -156,7 +177,7 @@ func (l *Limit) acquit(now, here, rtt float64) {
 func (l *Limit) confirm(now float64, v view) {
 	p := &l.probe
 	p.check = false
-	if v.busy < l.limit/2 || math.Log(v.rtt/p.low) < ours*math.Log(l.limit/p.at) {
+	if v.busy < l.whole()/2 || math.Log(v.rtt/p.low) < ours*math.Log(l.limit/p.at) {
 		return
 	}
 	l.plain = max(l.base, min(l.plain, p.plain))

@@ -25,7 +25,7 @@ const (
 // evaluate moves the limit by what a window showed.
 func (l *Limit) evaluate(now float64, v view) {
 	if v.lost > maxLost {
-		if v.peak >= l.limit/2 {
+		if v.peak >= l.whole()/2 {
 			l.probe.giveUp(l)
 			l.limit = l.bounded(l.limit * lostCut)
 			l.high = l.limit
@@ -40,10 +40,10 @@ func (l *Limit) evaluate(now float64, v view) {
 	if l.probe.check {
 		l.confirm(now, v)
 	}
-	if v.peak < l.limit/2 {
+	if v.peak < l.whole()/2 {
 		return // so few say nothing about what would be too many
 	}
-	atLimit := v.peak >= reached*l.limit
+	atLimit := v.peak >= reached*l.whole()
 	if atLimit {
 		l.yield.note(l.limit, v.rate)
 	}
@@ -54,7 +54,7 @@ func (l *Limit) evaluate(now float64, v view) {
 	spare := tolerance * l.plain / v.rtt
 	switch {
 	case spare < 1:
-		if v.busy >= full*l.limit {
+		if v.busy >= full*l.whole() {
 			l.limit = l.bounded(l.limit * math.Pow(max(spare, maxCut), damping))
 		}
 		return // one that is not full did not cause this: it stays
@@ -66,7 +66,7 @@ func (l *Limit) evaluate(now float64, v view) {
 
 func (l *Limit) grow(spare float64, v view) {
 	step := math.Pow(spare, damping)
-	if spare >= flat && v.busy >= full*l.limit {
+	if spare >= flat && v.busy >= full*l.whole() {
 		step = spare
 	}
 	grown := l.limit * min(step, maxGrowth)
