@@ -11,7 +11,7 @@ import (
 
 var little = Experiment{
 	Name:  "little",
-	Title: "A rate limit does not limit how much is in flight, and the other way round",
+	Title: "A limit of calls a second is no limit of calls in flight",
 	Teaches: "Calls in flight = calls a second × seconds a call takes (Little's law). Under a limit of 120 a second a " +
 		"server that slows down from half a second to one has 120 calls in flight in place of 60: memory, connections " +
 		"and locks for twice as many, just when it is slow. A limit of what is in flight keeps that, and lets the " +
