@@ -17,7 +17,7 @@ var fair = Experiment{
 	Name:  "fair",
 	Title: "One tenant asks for five times what the server can do",
 	Teaches: "A queue that does not look who comes is shared by who asks most: the small ones wait behind the large one and " +
-		"are refused with it, although all that they ask for is a tenth of the server. Refusing by lot takes the same share of " +
+		"are refused with it, although together they ask for less than half of the server. Refusing by lot takes the same share of " +
 		"everybody, which is fair to requests and not to tenants. A fixed share for each is safe, and " +
 		"leaves unused what others do not want. Queues that are shared by hash keep the large one to some of them, and the small " +
 		"ones have others nearly always. Taking turns gives each what it asks for up to an equal share, and " +
