@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"internal/period":      {},
 	"internal/rule":        {"internal/period"},
 	"internal/sim":         {},
+	"internal/vectors":     {"limiter", "github.com/stretchr/testify/require"},
 }
 
 func TestImports(t *testing.T) {

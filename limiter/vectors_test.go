@@ -1,9 +1,7 @@
 package limiter_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,92 +9,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/politehttp/polite/internal/vectors"
 	"github.com/politehttp/polite/limiter"
 )
-
-// vectorLimit is a limit as the vectors write it.
-type vectorLimit struct {
-	Name      string
-	Algorithm string
-	Params    struct {
-		Limit    int64
-		Window   time.Duration `json:"window_ns"`
-		Aligned  bool
-		Cells    int
-		Burst    int64
-		Capacity int64
-		Count    int64
-		Period   time.Duration `json:"period_ns"`
-	}
-}
-
-func (v vectorLimit) limit(t *testing.T) *limiter.Limit {
-	t.Helper()
-	var l *limiter.Limit
-	var err error
-	switch p := v.Params; v.Algorithm {
-	case "fixed_window":
-		align := limiter.ToFirst
-		if p.Aligned {
-			align = limiter.ToClock
-		}
-		l, err = limiter.FixedWindow(v.Name, p.Limit, p.Window, align)
-	case "sliding_log":
-		l, err = limiter.SlidingLog(v.Name, p.Limit, p.Window)
-	case "sliding_counter":
-		l, err = limiter.SlidingCounter(v.Name, p.Limit, p.Window)
-	case "sliding_buckets":
-		l, err = limiter.SlidingBuckets(v.Name, p.Limit, p.Window, p.Cells)
-	case "token_bucket":
-		l, err = limiter.TokenBucket(v.Name, limiter.Per(p.Count, p.Period), p.Burst)
-	case "leaky_meter":
-		l, err = limiter.LeakyMeter(v.Name, limiter.Per(p.Count, p.Period), p.Burst)
-	case "leaky_queue":
-		l, err = limiter.LeakyQueue(v.Name, limiter.Per(p.Count, p.Period), p.Capacity)
-	default:
-		t.Fatalf("no rule %q", v.Algorithm)
-	}
-	require.NoError(t, err)
-	require.Equal(t, v.Algorithm, l.Kind())
-	return l
-}
-
-func vectors(t *testing.T, name string, cases any) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, cases))
-}
 
 // sleepUntil waits in a bubble, whose clock starts in 2000.
 func sleepUntil(unix int64) { time.Sleep(time.Until(time.Unix(0, unix))) }
 
 // Every case on one limit, through a Memory.
 func TestLimiterVectors(t *testing.T) {
-	var file struct {
-		Cases []struct {
-			vectorLimit
-			Steps []struct {
-				At        int64 `json:"t_ns"`
-				Cost      int64
-				Allowed   bool
-				Remaining int64
-				Retry     *time.Duration `json:"retry_after_ns"` // nil: never
-				Reset     time.Duration  `json:"reset_after_ns"`
-				Delay     time.Duration  `json:"delay_ns"`
-			}
-		}
-	}
-	vectors(t, "limiters.json", &file)
-	require.Len(t, file.Cases, 101)
-	decisions := 0
-	for _, c := range file.Cases {
+	for _, c := range vectors.Cases(t) {
 		t.Run(c.Name+"/"+c.Algorithm, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var m limiter.Memory
-				l := c.limit(t)
+				l := c.New(t, c.Name)
 				for i, s := range c.Steps {
-					decisions++
 					sleepUntil(s.At)
 					want := limiter.Decision{
 						Allowed: s.Allowed, By: l, Quota: l.Quota(), Remaining: s.Remaining,
@@ -114,63 +41,28 @@ func TestLimiterVectors(t *testing.T) {
 			})
 		})
 	}
-	require.Equal(t, 5923, decisions)
 }
 
-// stackCase is a case on several limits and keys at once.
-type stackCase struct {
-	Name   string
-	Limits []vectorLimit
-	Steps  []struct {
-		At      int64    `json:"t_ns"`
-		Charges [][3]any // index of the limit, key, cost
-		Allowed bool
-		Never   bool
-		Retry   *time.Duration `json:"retry_after_ns"`
-		By      []int          // the limits that refuse longest: any may be named
-
-		Remaining []int64         // per charge; only in cases of our own
-		Reset     []time.Duration `json:"reset_after_ns"`
-		Delay     time.Duration   `json:"delay_ns"`
-	}
-}
-
-// Every case on several limits, through a Memory, and some of our own: the same
-// limit and key twice, and a queue beside sliding buckets.
+// Every case on several limits, through a Memory.
 func TestStackVectors(t *testing.T) {
-	for _, file := range []struct {
-		name             string
-		cases, decisions int
-	}{
-		{"stacks.json", 40, 2388},
-		{"stacks_own.json", 4, 32},
-	} {
-		var content struct{ Cases []stackCase }
-		vectors(t, file.name, &content)
-		require.Len(t, content.Cases, file.cases)
-		decisions := 0
-		for _, c := range content.Cases {
-			decisions += len(c.Steps)
-			t.Run(c.Name, func(t *testing.T) { synctest.Test(t, c.run) })
-		}
-		require.Equal(t, file.decisions, decisions)
+	for _, c := range vectors.Stacks(t) {
+		t.Run(c.Name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { runStack(t, c) }) })
 	}
 }
 
-func (c stackCase) run(t *testing.T) {
+func runStack(t *testing.T, c vectors.StackCase) {
 	var m limiter.Memory
 	var limits []*limiter.Limit
 	index := map[*limiter.Limit]int{}
 	for i, v := range c.Limits {
-		limits = append(limits, v.limit(t))
+		limits = append(limits, v.New(t, v.Name))
 		index[limits[i]] = i
 	}
 	for i, s := range c.Steps {
 		sleepUntil(s.At)
 		var charges []limiter.Charge
 		for _, charge := range s.Charges {
-			l := limits[int(charge[0].(float64))]
-			charges = append(charges, l.Charge(charge[1].(string), int64(charge[2].(float64))))
+			charges = append(charges, limits[charge.Limit].Charge(charge.Key, charge.Cost))
 		}
 		d, err := m.Take(t.Context(), charges...)
 		require.NoError(t, err)
