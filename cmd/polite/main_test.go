@@ -149,7 +149,31 @@ func TestLayOut(t *testing.T) {
 		"wwwwwwwwwwwwwwwwwwwwwwwwwwwwww               12          0.50  –",
 		"short                                   1234567           100  3",
 	}, layOut(table))
+
 	assert.Equal(t, []string{"one two", "three", "fourfivesix"}, wrap("one  two three\nfourfivesix", 7))
+}
+
+// A table that is too wide goes on below, with the columns that tell its rows
+// apart.
+func TestLayOutInParts(t *testing.T) {
+	long := strings.Repeat("c", 40)
+	table := lab.Table{
+		Columns: []string{"way", "load", long, "d", long},
+		Rows:    [][]any{{"none", 50, 1, 2, 3}, {"none", 150, 4, 5, 6}},
+	}
+	line := strings.Repeat("-", 40)
+	blank := strings.Repeat(" ", 39)
+	assert.Equal(t, []string{
+		"way   load  " + long + "  d",
+		"----  ----  " + line + "  -",
+		"none    50  " + blank + "1  2",
+		"none   150  " + blank + "4  5",
+		"",
+		"way   load  " + long,
+		"----  ----  " + line,
+		"none    50  " + blank + "3",
+		"none   150  " + blank + "6",
+	}, layOut(table))
 }
 
 // All experiments show what they must, in the command that people run; and
@@ -177,7 +201,7 @@ func TestAllAndDocsAreCurrent(t *testing.T) {
 	page, err := os.ReadFile(html)
 	require.NoError(t, err)
 	for _, e := range lab.All() {
-		assert.Contains(t, out.String(), "\n"+e.Name+": ")
+		assert.Contains(t, "\n"+out.String(), "\n"+e.Name+": ")
 		assert.Contains(t, string(page), `<section id="`+e.Name+`">`)
 	}
 	for _, outside := range []string{"src=", "url(", "<link", "<script", "@import"} {

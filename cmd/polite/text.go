@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -68,7 +69,8 @@ func figures(all []lab.Figure) (lines []string) {
 }
 
 // layOut lays a table out: numbers to the right, and headings broken where the
-// width asks for it.
+// width asks for it. What is too wide goes below in a part of its own, with the
+// columns by which rows are known.
 func layOut(t lab.Table) (lines []string) {
 	cells := t.Texts()
 	least := make([]int, len(t.Columns))    // what a column needs
@@ -81,6 +83,14 @@ func layOut(t lab.Table) (lines []string) {
 			least[c] = max(least[c], wide(cells[r][c]))
 			_, isText := cell.(string)
 			numbers[c] = numbers[c] && !isText
+		}
+	}
+	known := keys(cells)
+	sum := 0
+	for c, w := range least {
+		if sum += w + 2; sum-2 > columns && c > known {
+			one, rest := split(t, known, c)
+			return append(append(layOut(one), ""), layOut(rest)...)
 		}
 	}
 	widen(least, t.Columns)
@@ -110,6 +120,31 @@ func layOut(t lab.Table) (lines []string) {
 		lines = append(lines, join(row, least, numbers))
 	}
 	return lines
+}
+
+// keys returns how many of the first columns tell the rows apart.
+func keys(rows [][]string) (n int) {
+	for n = 1; len(rows) > 0 && n < len(rows[0]); n++ {
+		seen := map[string]bool{}
+		for _, row := range rows {
+			seen[strings.Join(row[:n], "\x00")] = true
+		}
+		if len(seen) == len(rows) {
+			break
+		}
+	}
+	return n
+}
+
+// split returns the columns before c, and the others after those that are known.
+func split(t lab.Table, known, c int) (one, rest lab.Table) {
+	one.Columns = t.Columns[:c]
+	rest.Columns = slices.Concat(t.Columns[:known], t.Columns[c:])
+	for _, row := range t.Rows {
+		one.Rows = append(one.Rows, row[:c])
+		rest.Rows = append(rest.Rows, slices.Concat(row[:known], row[c:]))
+	}
+	return one, rest
 }
 
 // widen gives columns the room that is left, so that no heading has more lines
