@@ -19,9 +19,6 @@ func (g *Gate) Wait(ctx context.Context) (release func(), err error) {
 	in := g.compiled()
 	v := in.visit()
 	v.ticket.Patient = true
-	if m := markFrom(ctx, in); m != nil {
-		v.class = m.class
-	}
 	if why := in.enter(ctx, v); why != "" {
 		in.put(v)
 		return nil, fmt.Errorf("shed: the wait for a slot has ended: %w", context.Cause(ctx))

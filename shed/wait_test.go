@@ -159,23 +159,70 @@ func TestClassOfTheRequest(t *testing.T) {
 // Who is let in at the instant in which it leaves takes no slot.
 func TestLeavesAsItsTurnComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		inside := newHeld()
-		g := &shed.Gate{Limit: 1, MaxWait: -1}
-		h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			calls++
-			inside.ServeHTTP(w, r)
-		}))
-		for i := range 50 {
+		leave := func() {}
+		g := &shed.Gate{Limit: 1, MaxWait: -1, Hooks: &shed.Hooks{Queued: func(shed.Event) { leave() }}}
+		for range 50 {
 			slot, err := g.Enter(t.Context(), shed.Entry{})
 			require.NoError(t, err)
-			one := send(h, "/")
-			one.leave()
-			slot.Leave()
-			await(one)
-			require.Zero(t, calls, "in round %d", i)
+			ctx, cancel := context.WithCancel(t.Context())
+			leave = func() {
+				slot.Leave()
+				cancel()
+			}
+			_, err = g.Enter(ctx, shed.Entry{})
+			require.ErrorIs(t, err, context.Canceled)
+			require.Zero(t, g.Stats().InFlight+g.Stats().Waiting)
+
+			slot, err = g.Enter(t.Context(), shed.Entry{})
+			require.NoError(t, err)
+			ctx, cancel = context.WithCancel(t.Context())
+			leave = func() {}
+			time.AfterFunc(time.Second, func() {
+				cancel()
+				slot.Leave()
+			})
+			_, err = g.Enter(ctx, shed.Entry{})
+			require.ErrorIs(t, err, context.Canceled)
 			require.Zero(t, g.Stats().InFlight+g.Stats().Waiting)
 		}
+	})
+}
+
+// A visit that is used again has nothing of the one before.
+func TestAfterAProducer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1, Queue: -1}
+		release, err := g.Wait(t.Context())
+		require.NoError(t, err)
+		release()
+		slot, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		slot.Leave()
+		release, err = g.Wait(t.Context())
+		require.NoError(t, err)
+		defer release()
+		for range 3 {
+			began := time.Now()
+			_, err = g.Enter(t.Context(), shed.Entry{})
+			var refusal *shed.Refusal
+			require.ErrorAs(t, err, &refusal)
+			assert.Equal(t, shed.Full, refusal.Reason)
+			assert.Zero(t, time.Since(began))
+		}
+	})
+}
+
+// Who is inside when the house is shut may end what it has begun.
+func TestSubCallOfAShutGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 1}
+		slot, err := g.Enter(t.Context(), shed.Entry{})
+		require.NoError(t, err)
+		defer slot.Leave()
+		g.SetLimit(0)
+		sub, err := g.Enter(slot.Context(t.Context()), shed.Entry{})
+		require.NoError(t, err)
+		sub.Leave()
 	})
 }
 
