@@ -17,14 +17,18 @@ const maxNear = time.Minute
 // A shelf has what is known of some keys in this process. At its bound it
 // forgets what is no longer of use, or else any key.
 type shelf struct {
-	seed  maphash.Seed
 	once  sync.Once
-	max   int // of each part
+	seed  maphash.Seed
+	used  uint64 // how many of the parts there are
+	max   int    // of each part
 	count atomic.Int64
-	parts [16]struct {
-		mu sync.Mutex
-		m  map[string]*known
-	}
+	parts [16]shelfPart
+	marks [1024]atomic.Uint32 // how often a key was dropped, some keys together
+}
+
+type shelfPart struct {
+	mu sync.Mutex
+	m  map[string]*known
 }
 
 // known is the level of one key when Redis was last asked.
@@ -39,23 +43,48 @@ type known struct {
 	share sync.Once // until this process's share starts from it
 }
 
-// keep remembers k for at most n keys.
-func (s *shelf) keep(key string, k *known, n int) {
+// forKeys returns the shelf, which remembers at most n keys, n being positive.
+func (s *shelf) forKeys(n int) *shelf {
 	s.once.Do(func() {
 		s.seed = maphash.MakeSeed()
-		s.max = (n + len(s.parts) - 1) / len(s.parts)
+		s.used = uint64(min(len(s.parts), n))
+		s.max = n / int(s.used)
 	})
-	part := &s.parts[maphash.String(s.seed, key)%uint64(len(s.parts))]
+	return s
+}
+
+func (s *shelf) of(key string) (*shelfPart, *atomic.Uint32) {
+	h := maphash.String(s.seed, key)
+	return &s.parts[h%s.used], &s.marks[h>>32%uint64(len(s.marks))]
+}
+
+// mark changes when the key is dropped.
+func (s *shelf) mark(key string) uint32 {
+	_, mark := s.of(key)
+	return mark.Load()
+}
+
+// keep remembers k.
+func (s *shelf) keep(key string, k *known) { s.keepSince(nil, key, k) }
+
+// keepSince remembers k, unless the key was dropped since its mark was read: who
+// did that knows more than k does.
+func (s *shelf) keepSince(since *uint32, key string, k *known) {
+	part, mark := s.of(key)
 	part.mu.Lock()
 	defer part.mu.Unlock()
+	s.count.Add(1) // first: drop looks at it after it has changed the mark
+	if since != nil && mark.Load() != *since {
+		s.count.Add(-1)
+		return
+	}
 	if part.m == nil {
 		part.m = map[string]*known{}
 	}
-	if _, ok := part.m[key]; !ok {
-		if len(part.m) >= s.max {
-			s.makeRoom(part.m, k.at)
-		}
-		s.count.Add(1)
+	if _, ok := part.m[key]; ok {
+		s.count.Add(-1)
+	} else if len(part.m) >= s.max {
+		s.makeRoom(part.m, k.at)
 	}
 	part.m[key] = k
 }
@@ -84,7 +113,7 @@ func (s *shelf) find(key, spec string) *known {
 	if s.count.Load() == 0 {
 		return nil
 	}
-	part := &s.parts[maphash.String(s.seed, key)%uint64(len(s.parts))]
+	part, _ := s.of(key)
 	part.mu.Lock()
 	k := part.m[key]
 	part.mu.Unlock()
@@ -96,10 +125,11 @@ func (s *shelf) find(key, spec string) *known {
 
 // drop forgets a key.
 func (s *shelf) drop(key string) {
+	part, mark := s.of(key)
+	mark.Add(1)
 	if s.count.Load() == 0 {
 		return
 	}
-	part := &s.parts[maphash.String(s.seed, key)%uint64(len(s.parts))]
 	part.mu.Lock()
 	if _, ok := part.m[key]; ok {
 		delete(part.m, key)
@@ -161,32 +191,58 @@ func (st *stack) recalled(all []*known, now time.Time) []limiter.Decision {
 	return of
 }
 
-// remember keeps what an answer has told: of refusals until when they last, and
-// of limits under Local how much of them is used.
-func (s *Store) remember(st *stack, a answer, d *limiter.Decision, sent time.Time) {
-	if until := min(d.RetryAfter, maxNear); !d.Allowed && !d.Never && until > 0 && s.NearKeys >= 0 {
-		bound := s.NearKeys
-		if bound == 0 {
-			bound = defaultNear
-		}
-		for i := range st.seats {
-			c := &st.seats[i]
-			s.near.keep(st.keys[i], &known{
-				spec: c.specFor(c.key), level: a.levels[i], cost: c.cost,
-				now: a.now, at: sent, until: sent.Add(until),
-			}, bound)
-		}
+// nearby is the shelf of refusals, or nil.
+func (s *Store) nearby() *shelf {
+	switch {
+	case s.NearKeys < 0:
+		return nil
+	case s.NearKeys == 0:
+		return s.near.forKeys(defaultNear)
 	}
-	for i := range st.seats {
-		if c := &st.seats[i]; c.limit.OnFailure == limiter.Local {
-			s.levels.keep(st.keys[i], c.after(a, i, sent), maxLevels)
+	return s.near.forKeys(s.NearKeys)
+}
+
+// mark is called before Redis is asked: what this process has been told since of
+// charges that were made, or given back, is not to be replaced with what Redis
+// said before.
+func (s *Store) mark(st *stack) {
+	if near := s.nearby(); near != nil {
+		for i := range st.seats {
+			st.seats[i].mark = near.mark(st.keys[i])
 		}
 	}
 }
 
-// forget drops what is known of refusals.
+// remember keeps what an answer has told: of refusals until when they last, and
+// of limits under Local how much of them is used. What was known of a key that has
+// now been charged is no longer true.
+func (s *Store) remember(st *stack, a answer, d *limiter.Decision, sent time.Time) {
+	near, until := s.nearby(), min(d.RetryAfter, maxNear)
+	for i := range st.seats {
+		c := &st.seats[i]
+		switch {
+		case near == nil:
+		case d.Allowed:
+			if c.cost > 0 {
+				near.drop(st.keys[i])
+			}
+		case !d.Never && until > 0:
+			near.keepSince(&c.mark, st.keys[i], &known{
+				spec: c.specFor(c.key), level: a.levels[i], cost: c.cost,
+				now: a.now, at: sent, until: sent.Add(until),
+			})
+		}
+		if c.limit.OnFailure == limiter.Local {
+			s.levels.forKeys(maxLevels).keep(st.keys[i], c.after(a, i, sent))
+		}
+	}
+}
+
+// forget drops what is known of refusals: units were given back.
 func (s *Store) forget(st *stack) {
-	for _, key := range st.keys {
-		s.near.drop(key)
+	if near := s.nearby(); near != nil {
+		for _, key := range st.keys {
+			near.drop(key)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -258,7 +257,7 @@ func TestStrangeAnswers(t *testing.T) {
 		{"11,1;" + pack("1b", 1, 1, 1, -1, -1)},
 		{"11,1;" + pack("1b", 1, 1, 1, 1, -1, 1)},
 		{"11,1;" + pack("1b", 1, 1, 1) + nan + nan + nan},
-		{"11,1;" + pack("1b", 1, 1, 1) + inf + part},
+		{"11,1;" + pack("1b", 1, 1, 1) + inf + frac},
 		{"11,1;" + pack("1b", 1, 1, 1, maxExact+2, 1)},
 		{"r"},
 		{"OK"},
@@ -288,105 +287,4 @@ func BenchmarkDegraded(b *testing.B) {
 			b.Fatal(fmt.Sprint(d, err))
 		}
 	}
-}
-
-func TestNear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &refuser{t: t}
-		s := &Store{Client: f}
-		l := made(limiter.TokenBucket("l", limiter.Per(1, time.Second), 2))
-		d, err := s.Take(t.Context(), l.Charge("k", 1))
-		require.NoError(t, err)
-		require.False(t, d.Allowed)
-		require.Equal(t, time.Second, d.RetryAfter)
-		for elapsed := time.Duration(0); elapsed < time.Second; elapsed += 100 * time.Millisecond {
-			d, err = s.Take(t.Context(), l.Charge("k", 1))
-			require.NoError(t, err)
-			require.False(t, d.Allowed)
-			require.Equal(t, time.Second-elapsed, d.RetryAfter)
-			require.Equal(t, l, d.By)
-			d, err = s.Take(t.Context(), l.Charge("k", 2))
-			require.NoError(t, err)
-			require.Equal(t, 2*time.Second-elapsed, d.RetryAfter, "of another cost")
-			time.Sleep(100 * time.Millisecond)
-		}
-		require.EqualValues(t, 1, f.calls.Load())
-		_, _ = s.Take(t.Context(), l.Charge("k", 1))
-		require.EqualValues(t, 2, f.calls.Load(), "its time has come")
-		_, _ = s.Take(t.Context(), l.Charge("other", 1))
-		require.EqualValues(t, 3, f.calls.Load())
-		_, _ = s.Take(t.Context(), window("l", 2).Charge("k", 1))
-		require.EqualValues(t, 4, f.calls.Load(), "a limit with other numbers")
-		_, _ = s.Take(t.Context(), l.Charge("k", 1), window("w", 2).Charge("k", 1))
-		require.EqualValues(t, 5, f.calls.Load(), "nothing is known of one of them")
-		_ = s.Refund(t.Context(), l.Charge("other", 1))
-		_, _ = s.Take(t.Context(), l.Charge("other", 1))
-		require.EqualValues(t, 7, f.calls.Load(), "there was a refund")
-
-		off := &Store{Client: f, NearKeys: -1}
-		for i := range 3 {
-			_, _ = off.Take(t.Context(), l.Charge("k", 1))
-			require.EqualValues(t, 8+i, f.calls.Load())
-		}
-	})
-}
-
-// refuser refuses every charge to a token bucket for a second.
-type refuser struct {
-	t     *testing.T
-	calls atomic.Int64
-}
-
-func (r *refuser) Eval(_ context.Context, s *Script, keys, args []string) ([]string, error) {
-	r.calls.Add(1)
-	if s == refundScript {
-		return []string{"r"}, nil
-	}
-	now := time.Now().UnixMicro()
-	text, states := fmt.Sprintf("0%d,%d;", now/1e6, now%1e6), ""
-	for range keys {
-		states += pack("1b", 1, 1_000_000, 2, now+2_000_000, 0)
-	}
-	return []string{text + states}, nil
-}
-
-// A stack all of which is known is refused here too, and says the same.
-func TestNearStack(t *testing.T) {
-	s, f := flakyStore(t)
-	s.NearKeys = 0
-	a, b := window("a", 1), window("b", 5)
-	_, err := s.Take(t.Context(), a.Charge("k", 1))
-	require.NoError(t, err)
-	first, err := s.Take(t.Context(), a.Charge("k", 1), b.Charge("k", 2))
-	require.NoError(t, err)
-	require.False(t, first.Allowed)
-	calls := f.calls.Load()
-	d, err := s.Take(t.Context(), a.Charge("k", 1), b.Charge("k", 2))
-	require.NoError(t, err)
-	require.Equal(t, calls, f.calls.Load())
-	require.False(t, d.Allowed)
-	require.Equal(t, a, d.By)
-	require.Len(t, d.Each, 2)
-	require.True(t, d.Each[1].Allowed)
-	require.EqualValues(t, 5, d.Each[1].Remaining)
-	require.InDelta(t, first.RetryAfter, d.RetryAfter, float64(10*time.Second))
-}
-
-func TestShelfIsBounded(t *testing.T) {
-	var s shelf
-	now := time.Now()
-	for i := range 10_000 {
-		s.keep(fmt.Sprint(i), &known{spec: "x", at: now, until: now.Add(time.Duration(i%2) * time.Hour)}, 100)
-		require.LessOrEqual(t, s.count.Load(), int64(100+len(s.parts)))
-	}
-	live := 0
-	for i := range 10_000 {
-		if k := s.find(fmt.Sprint(i), "x"); k != nil {
-			live++
-			require.Nil(t, s.find(fmt.Sprint(i), "y"))
-			s.drop(fmt.Sprint(i))
-		}
-	}
-	require.Greater(t, live, 50)
-	require.Zero(t, s.count.Load())
 }

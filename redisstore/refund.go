@@ -30,8 +30,8 @@ func (s *Store) Refund(ctx context.Context, charges ...limiter.Charge) error {
 }
 
 func (s *Store) refund(ctx context.Context, st *stack) error {
-	s.forget(st) // who was refused may be admitted now
 	_, err := s.send(context.WithoutCancel(ctx), refundScript, st)
+	s.forget(st) // who was refused, until now, may be admitted
 	if err != nil {
 		s.refundLocal(st)
 	}

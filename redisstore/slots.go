@@ -145,6 +145,7 @@ func (s *Store) knownHalf(h *halves) (known, other *half) {
 // charge makes the charges of one half.
 func (s *Store) charge(ctx, limited context.Context, h *half) {
 	h.sent = time.Now()
+	s.mark(h.stack)
 	a, err := s.sendLimited(ctx, limited, takeScript, h.stack)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -169,6 +170,7 @@ func (s *Store) inquire(ctx, limited context.Context, h, refusing *half) {
 	err := refusing.decision.Degraded
 	if err == nil {
 		h.sent = time.Now()
+		s.mark(h.stack)
 		h.answer, err = s.sendLimited(ctx, limited, takeScript, h.asking())
 	}
 	if err == nil {
@@ -216,14 +218,19 @@ func (s *Store) takeBack(ctx, limited context.Context, h *half) {
 	if !h.answer.charged {
 		return
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() { // the Timeout ends it
-		defer close(done)
-		_, _ = s.send(context.WithoutCancel(ctx), refundScript, h.stack)
+		_, err := s.send(context.WithoutCancel(ctx), refundScript, h.stack)
 		s.forget(h.stack)
+		done <- err
 	}()
 	select {
-	case <-done:
+	case err := <-done:
+		if err == nil { // what Redis said before the charge is true again, if nobody else has dropped it
+			for i := range h.seats {
+				h.seats[i].mark++
+			}
+		}
 	case <-limited.Done():
 	}
 	h.decision = h.unmade(h.answer)

@@ -79,6 +79,7 @@ type seat struct {
 	*plan
 	key  string // as the charge has it
 	cost int64  // of all charges to it
+	mark uint32 // of the key, before Redis was asked
 }
 
 // stack lists the limits and keys, each once. The names of all keys of a
@@ -104,7 +105,7 @@ func (s *Store) stack(charges []limiter.Charge) (*stack, error) {
 		switch {
 		case at == len(st.keys):
 			st.keys = append(st.keys, key)
-			st.seats = append(st.seats, seat{p, c.Key, c.Cost})
+			st.seats = append(st.seats, seat{plan: p, key: c.Key, cost: c.Cost})
 		case st.seats[at].spec != p.spec:
 			return nil, fmt.Errorf("redisstore: two limits named %q with different numbers in one decision: a name is what Redis knows a limit by", c.Limit.Name())
 		default:
@@ -147,6 +148,7 @@ func (s *Store) decide(ctx context.Context, st *stack) (limiter.Decision, error)
 	if d, ok := s.refusedNear(st, sent); ok {
 		return d, nil
 	}
+	s.mark(st)
 	a, err := s.send(ctx, takeScript, st)
 	if err != nil {
 		if ended := ctx.Err(); ended != nil {
