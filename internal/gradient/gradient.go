@@ -20,57 +20,52 @@
 //	what the window shows                           the limit
 //	never more than half of it in flight            stays
 //	more than 5 % dropped by who was called         × 0.9
-//	latency over 1.6 × that without a queue         × √(1.6 × without / latency), if nearly full
-//	latency below, the limit reached                × as much as is missing, up to 1.5, and
-//	                                                no more than half above the lowest limit
-//	                                                that ever brought this throughput
+//	latency over 1.6 × that without a queue         × √(1.6 × that / latency), if it is full
+//	latency below, the limit reached                × √(1.6 × that / latency), or up to 1.5 while
+//	                                                latency is flat; at most half above the lowest
+//	                                                limit that brought the same throughput
 //	latency below, the limit not reached            stays: a higher one would bring nothing
 //
-// So it grows only while latency is flat: from 20 to 400 in three seconds when
+// So it grows only while latency is flat: from 20 to 400 in four seconds when
 // there is room. At the top it holds, with a short queue that keeps all workers
-// busy, and does not creep (concurrency-limits#134), nor fall when it reaches Max
+// busy; it neither creeps (concurrency-limits#134) nor falls when it reaches Max
 // (concurrency-limits#155). Dropped requests do not count as quick ones
 // (concurrency-limits#176).
 //
 // # What latency is without a queue
 //
-// The lowest latency ever proven is the base. It falls at once. It cannot simply
-// follow when latency rises, or a long overload would become normal
+// The lowest latency ever proven is the base. It falls at once. It must not
+// simply follow when latency rises, or a long overload would become normal
 // (failsafe-go#127); but if it never did, a service that became slower for good
-// would be refused its work for ever. So, when a nearly full limit and a raised
-// latency leave that in doubt, the limit is probed: halved for one window.
+// would be refused its work for ever. So when the limit is full and latency is
+// raised, which leaves that in doubt, the limit is probed: halved for a window.
 //
-//	latency falls as the limit does     it was a queue: the limit is cut to what the workers need
+//	latency falls as the limit does     it was a queue: the limit is cut to what keeps it short
 //	latency falls wholly so             the workers need still less: it is halved again
 //	latency stays                       it is not the limit's doing: the limit returns to where it
-//	                                    was, and goes by the latency it has found now
+//	                                    was, and from then on goes by the latency found now
 //
-// What a probe finds holds until a later window or probe shows less. The base
-// itself rises only by probes, at most to the double in an hour, and keeps alive
-// the suspicion that leads to the next probe. This is what comes of it; each
-// line is a test:
+// What a probe found holds until a later window or probe shows less. The base
+// itself rises by probes alone, at most to the double in an hour, and keeps alive
+// the suspicion that leads to the next one. What comes of it; each line is a
+// test:
 //
-//	20 workers take ten times as long, for half     the limit stays between half and twice what 20
-//	an hour                                         workers need; the base does not follow; when it
-//	                                                is over all is as before within ten seconds
-//	a service without a bound on its concurrency    three times as slow: all is served again within
-//	becomes slower for good                         10 s; ten times: within 30 s
-//	the process starts in the middle of three       found out from the throughput, within a minute
-//	times the load its one worker bears             and a half
-//	half the workers are gone                       the limit has followed within ten seconds
+//	20 workers take ten times as long, for half     they are kept busy by a limit of 30 on average;
+//	an hour                                         the base rises by less than half; ten seconds
+//	                                                after the end all is as before
+//	requests that do not wait for each other        all are served again after 10 s; when they take
+//	take three times as long from now on            ten times as long, after 30 s
+//	half the workers go, or come back               the limit has followed after ten seconds
+//	a process starts in the middle of three         its limit is right after 90 s
+//	times the load that its one worker bears
 //
-// A probe comes 2.5 to 90 s after the one before, less often the less they find,
-// at random, so that processes do not probe together. It needs the limit to have
-// been full on average for a window, and latency raised by a fifth: then the
-// server is refusing or delaying work anyway. At 80 % load nothing is probed.
+// Probes are 2.5 to 90 s apart, the less they find the more, at random, so that
+// processes do not probe together. They need a limit that is full on average and
+// latency a fifth above the base: the server refuses work anyway. Where a fifth
+// of the capacity is to spare nothing is probed.
 //
-// Half of the time nothing but a mean and its error are known of the service, so
-// what differs much from request to request is not told from noise by a single
-// window; and one request counts for at most ten typical ones.
-//
-// It bounds what is inside, not who waits in front. Without a queue at the door it
-// serves 98 % of what the best fixed limit does; with one, the same, and short
-// bursts are not refused.
+// It works with or without a queue at the door, which it does not see: samples
+// begin at the admission. Without one short bursts beyond the limit are refused.
 package gradient
 
 import "math"

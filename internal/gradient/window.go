@@ -6,7 +6,7 @@ const (
 	second = 1e9 // nanoseconds
 
 	// A window ends when its mean is known well enough: to 5 % by many samples,
-	// to 10 % after a second, or as it is after ten.
+	// to 10 % after a second, by half as many, or as it is after ten.
 	fewSamples  = 10 // fewer say nothing
 	manySamples = 200
 	precision   = 0.05 // the standard error of the mean, of the mean
@@ -70,23 +70,23 @@ func (w *window) add(now int64, rtt float64, inFlight int, dropped bool) {
 }
 
 func (w *window) complete() bool {
-	if w.ok+w.dropped < fewSamples || w.spent < minWindow {
-		return false
-	}
-	if w.spent >= longWindow {
-		return true
-	}
-	if w.spent < fullWindow && w.ok < manySamples {
+	n := w.ok + w.dropped
+	if n < fewSamples || w.spent < minWindow || w.spent < fullWindow && n < manySamples {
 		return false
 	}
 	v := w.view()
-	if w.spent < minTurns*v.rtt {
+	switch {
+	case w.spent >= longWindow:
+		return true
+	case w.spent < minTurns*v.rtt:
 		return false
-	}
-	if w.spent < fullWindow {
+	case v.lost > maxLost:
+		return true
+	case w.spent < fullWindow:
 		return v.err <= precision*v.rtt
+	default:
+		return n >= manySamples/2 && v.err <= 2*precision*v.rtt
 	}
-	return w.ok >= manySamples/2 && v.err <= 2*precision*v.rtt
 }
 
 // view is what a window shows.
