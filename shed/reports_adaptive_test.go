@@ -202,14 +202,10 @@ func slotToTheEnd(t *testing.T) {
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
 	s := newServer(1000, 20*time.Millisecond)
 	var reading atomic.Int64
-	var first atomic.Pointer[context.Context]
 	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		first.CompareAndSwap(nil, &ctx)
 		s.ServeHTTP(w, r)
-		shed.Done(ctx, true)
-		shed.Done(ctx, false)           // too late
-		shed.Done(*first.Load(), false) // of one that has ended
+		shed.Done(r.Context(), true)
+		shed.Done(r.Context(), false) // too late
 		time.Sleep(time.Duration(reading.Load()))
 	}))
 	s.run(h, 500, 10*time.Second, nil)
@@ -250,5 +246,31 @@ func TestMissedDeadlinesLowerTheLimit(t *testing.T) {
 			inside.ServeHTTP(w, r.WithContext(ctx))
 		}), 500, 10*time.Second, nil)
 		assert.Less(t, limit(g), 20)
+	})
+}
+
+func TestDoneOfWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
+		var ended []context.Context
+		for range 100 {
+			var slots []shed.Slot
+			for range limit(g) {
+				slot, err := g.Enter(t.Context(), shed.Entry{})
+				require.NoError(t, err)
+				slots = append(slots, slot)
+			}
+			time.Sleep(20 * time.Millisecond)
+			for _, ctx := range ended { // their visits are used again
+				shed.Done(ctx, false)
+			}
+			for _, slot := range slots {
+				if len(ended) < 20 {
+					ended = append(ended, slot.Context(t.Context()))
+				}
+				slot.Leave()
+			}
+		}
+		assert.Greater(t, limit(g), 20)
 	})
 }

@@ -191,16 +191,14 @@ func TestLeavesAsItsTurnComes(t *testing.T) {
 // A visit that is used again has nothing of the one before.
 func TestAfterAProducer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &shed.Gate{Limit: 1, Queue: -1}
-		release, err := g.Wait(t.Context())
+		g := &shed.Gate{Limit: 2, Queue: -1}
+		one, err := g.Wait(t.Context())
 		require.NoError(t, err)
-		release()
-		slot, err := g.Enter(t.Context(), shed.Entry{})
+		defer one()
+		two, err := g.Wait(t.Context())
 		require.NoError(t, err)
-		slot.Leave()
-		release, err = g.Wait(t.Context())
-		require.NoError(t, err)
-		defer release()
+		two()
+		g.SetLimit(1)
 		for range 3 {
 			began := time.Now()
 			_, err = g.Enter(t.Context(), shed.Entry{})
