@@ -5,12 +5,13 @@
 // second. Below W in flight more concurrency brings more throughput and costs
 // nothing; beyond, it brings none and everybody waits:
 //
-//	throughput          ┌───────────────        latency             ╱
-//	                   ╱                                           ╱
-//	                  ╱                                           ╱
-//	                 ╱                          ─────────────────┘
-//	                └────────┴────────► limit   └────────┴────────► limit
-//	                         W                           W
+//	throughput                        latency
+//	     ┌───────────── W/S               │            ╱
+//	    ╱                                 │          ╱
+//	   ╱                                  │        ╱
+//	  ╱                                 S │───────┘
+//	 └───┴─────────────► limit            └───────┴──────► limit
+//	     W                                        W
 //
 // Neither W nor S is known, and both change. What is seen is the latency of the
 // requests that end. Samples are added up to windows of a fifth of a second to
@@ -26,7 +27,7 @@
 //	                                                limit that brought the same throughput
 //	latency below, the limit not reached            stays: a higher one would bring nothing
 //
-// So it grows only while latency is flat: from 20 to 400 in four seconds when
+// So it grows only while latency is flat: from 20 to 400 in five seconds when
 // there is room. At the top it holds, with a short queue that keeps all workers
 // busy; it neither creeps (concurrency-limits#134) nor falls when it reaches Max
 // (concurrency-limits#155). Dropped requests do not count as quick ones
