@@ -80,6 +80,31 @@ func TestFollowsWithinTenSeconds(t *testing.T) {
 	}
 }
 
+// Half the workers go at the very moment of a probe, which then sees the latency
+// before under twice the limit and all the workers.
+func TestChangeDuringAProbe(t *testing.T) {
+	for seed := uint64(1); seed <= seeds(); seed++ {
+		l := &Limit{Min: 4, Seed: seed}
+		h := newHouse(seed, 20, 50*ms, 600, l)
+		gone := int64(0)
+		h.workers = func(now int64) int {
+			if gone == 0 && now > int64(60*sec) && l.probe.on {
+				gone = now
+			}
+			if gone != 0 {
+				return 10
+			}
+			return 20
+		}
+		h.run(300 * sec)
+		require.NotZero(t, gone)
+		from := time.Duration(gone).Round(look) + 8*sec
+		p := h.phase(from, from+10*sec)
+		assert.Less(t, p.mean, 24.0, "seed %d", seed)
+		assert.Less(t, p.p99, 320*ms, "seed %d", seed)
+	}
+}
+
 // concurrency-limits#35, vector#3255.
 func TestGrowsWithinSeconds(t *testing.T) {
 	for name, service := range map[string]func(*house) func() int64{

@@ -64,6 +64,15 @@ func TestNotReachedDoesNotGrow(t *testing.T) {
 	assert.Greater(t, l.Limit(), 40)
 }
 
+// Nor is one that brings no more throughput, whatever latency says.
+func TestNoMoreThroughputDoesNotGrow(t *testing.T) {
+	l := &Limit{Initial: 20}
+	for at := sec; at < 5*minute; at += ms {
+		l.Sample(int64(at), int64(10*ms), l.Limit(), false)
+	}
+	assert.LessOrEqual(t, l.Limit(), 32)
+}
+
 // A window with 5 % dropped or more costs a tenth, however many they are; less
 // costs nothing (oumi#2508).
 func TestDropped(t *testing.T) {
@@ -72,6 +81,14 @@ func TestDropped(t *testing.T) {
 		l.Sample(int64(sec)+int64(i)*int64(ms), int64(10*ms), 100, i%10 == 0)
 	}
 	assert.Equal(t, 90, l.Limit(), "one window")
+	for i := range 5000 {
+		rtt := int64(10 * ms)
+		if i%25 == 0 {
+			rtt = 1
+		}
+		l.Sample(int64(minute)+int64(i)*int64(ms), rtt, 90, i%25 == 0)
+	}
+	assert.Equal(t, int64(10*ms), int64(l.base), "what was dropped at once was not quick")
 	l = &Limit{Initial: 100}
 	feed(l, sec, 3*minute, ms, ms, 100, true)
 	assert.Equal(t, 1, l.Limit())
