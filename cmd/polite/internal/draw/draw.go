@@ -20,7 +20,10 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"html"
 	"io"
+	"regexp"
+	"strconv"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -101,9 +104,8 @@ func (p *Picture) SVG(w io.Writer) error {
 	if _, err := c.WriteTo(&b); err != nil {
 		return fmt.Errorf("draw: %s: %w", p.Name, err)
 	}
-	// Where the font is missing, another one without serifs; and a name for who
-	// cannot see the picture.
-	svg := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	svg := fit(b.Bytes())
+	// A name for who cannot see the picture.
 	var title bytes.Buffer
 	if err := xml.EscapeText(&title, []byte(p.Title)); err != nil {
 		return fmt.Errorf("draw: %s: %w", p.Name, err)
@@ -111,6 +113,25 @@ func (p *Picture) SVG(w io.Writer) error {
 	svg = bytes.Replace(svg, []byte("\n<g "), []byte("\n<title>"+title.String()+"</title>\n<g "), 1)
 	_, err := w.Write(svg)
 	return err
+}
+
+// words is a text of gonum's: its size and its words are captured.
+var words = regexp.MustCompile(`<text (x="[^"]*" y="[^"]*" [^>]*)font-family:Liberation Sans;([^>]*font-size:([0-9.]+)px;[^>]*)>([^<]+)</text>`)
+
+// fit has every text as wide as it is in the font that it was laid out in. Where
+// that one is missing, another one without serifs is stretched, as words would
+// run into each other else.
+func fit(svg []byte) []byte {
+	return words.ReplaceAllFunc(svg, func(text []byte) []byte {
+		part := words.FindSubmatch(text)
+		size, err := strconv.ParseFloat(string(part[3]), 64)
+		if err != nil {
+			return text
+		}
+		wide := style(vg.Length(size)).Width(html.UnescapeString(string(part[4]))).Points()
+		return fmt.Appendf(nil, `<text textLength="%.1f" lengthAdjust="spacingAndGlyphs" %sfont-family:'Liberation Sans',Arial,Helvetica,sans-serif;%s>%s</text>`,
+			wide, part[1], part[2], part[4])
+	})
 }
 
 // PNG writes p as PNG, at twice the size.

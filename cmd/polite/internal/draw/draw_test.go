@@ -58,6 +58,8 @@ func TestSVG(t *testing.T) {
 	}
 	assert.Contains(t, text, `width="600pt" height="337.5pt"`)
 	assert.Contains(t, text, "font-family:'Liberation Sans',Arial")
+	assert.Equal(t, strings.Count(text, "<text "), strings.Count(text, "<text textLength="), "no other font makes it wider")
+	assert.NotContains(t, text, "font-family:Liberation")
 	assert.Contains(t, text, "stroke-dasharray:6,4", "the limit is dashed")
 	assert.NotContains(t, text, "<image")
 }
