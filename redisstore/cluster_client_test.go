@@ -40,8 +40,10 @@ var clusterClients = map[string]func(t testing.TB, addrs []string) redisstore.Cl
 
 // While a slot moves, calls follow it or fail, and none is charged twice.
 func TestClusterSlotMoves(t *testing.T) {
+	beside(t)
 	for name, client := range clusterClients {
 		t.Run(name, func(t *testing.T) {
+			beside(t)
 			c := redistest.StartCluster(t)
 			store := &redisstore.Store{Client: client(t, c.Addrs()), Timeout: time.Second}
 			key := func(i int) string { return "{tag}:" + strconv.Itoa(i%20) }
@@ -95,6 +97,7 @@ func TestClusterSlotMoves(t *testing.T) {
 
 // Keys of different slots are an error, and not a panic.
 func TestClusterCrossSlot(t *testing.T) {
+	beside(t)
 	c := redistest.StartCluster(t)
 	for name, client := range clusterClients {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +115,11 @@ func TestClusterCrossSlot(t *testing.T) {
 // One server of a cluster hangs: its part of the keys fails fast, and the others
 // are served.
 func TestClusterOneHangs(t *testing.T) {
+	beside(t)
 	for name, client := range clusterClients {
+		if !long && name != "rueidis" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			c := redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
 			store := &redisstore.Store{Client: client(t, c.Addrs())}

@@ -54,6 +54,7 @@ func used(t testing.TB, s *redisstore.Store, l *limiter.Limit, key string) int64
 // A user, the tenant and everybody are limited in one decision, in a cluster
 // too: exactly, however many ask at once.
 func TestClusterStack(t *testing.T) {
+	beside(t)
 	c := redistest.StartCluster(t)
 	for name, client := range clusterClients {
 		for how, tag := range map[string]func(limiter.Charge) string{"one tag": nil, "a tag a tenant": ofTenant} {

@@ -40,6 +40,14 @@ func inTime(t testing.TB) {
 	}
 }
 
+// beside lets a test that mostly waits run beside others, where none is held to
+// figures.
+func beside(t *testing.T) {
+	if redisstore.Raced && !long {
+		t.Parallel()
+	}
+}
+
 // clients are the ways to reach a server.
 var clients = map[string]func(t testing.TB, addr string) redisstore.Client{
 	"rueidis": func(t testing.TB, addr string) redisstore.Client {
@@ -147,17 +155,23 @@ func TestFaults(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+f.name, func(t *testing.T) {
-				server := redistest.Start(t)
-				proxy := redistest.NewProxy(t, server.Addr)
-				store := &redisstore.Store{Client: client(t, proxy.Addr)}
-				endure(t, store, f, &rig{server: server, proxy: proxy})
+				inTime(t)
+				for try := 1; ; try++ {
+					server := redistest.Start(t)
+					proxy := redistest.NewProxy(t, server.Addr)
+					store := &redisstore.Store{Client: client(t, proxy.Addr)}
+					if endure(t, store, f, &rig{server: server, proxy: proxy}, try) {
+						break
+					}
+				}
 			})
 		}
 	}
 }
 
-func endure(t *testing.T, store *redisstore.Store, f fault, r *rig) {
-	inTime(t)
+// endure reports whether the machine was idle enough to tell how late the callers
+// were. The third try has to tell.
+func endure(t *testing.T, store *redisstore.Store, f fault, r *rig, try int) (told bool) {
 	l := startLoad(store)
 	time.Sleep(300 * time.Millisecond)
 	began := time.Now()
@@ -170,7 +184,10 @@ func endure(t *testing.T, store *redisstore.Store, f fault, r *rig) {
 
 	slowest, bareSlowest := quantile(took(calls), 0.999), quantile(bare, 0.999)
 	t.Logf("%d calls, p99.9 %v, of a bare timer %v", len(calls), slowest, bareSlowest)
-	if !redisstore.Raced {
+	// The slowest of each are a handful of calls. Where bare timers are late by half
+	// of the deadline, it is chance which of them the machine has kept waiting.
+	busy := bareSlowest >= deadline*3/2
+	if told = slowest <= bareSlowest+slack || !busy || try == 3; told {
 		assert.LessOrEqual(t, slowest, bareSlowest+slack)
 	}
 
@@ -191,7 +208,7 @@ func endure(t *testing.T, store *redisstore.Store, f fault, r *rig) {
 			open = append(open, c.took)
 		}
 	}
-	if !redisstore.Raced && bareSlowest < deadline*3/2 { // else this machine is too busy to tell
+	if !busy { // else nothing can be told
 		assert.LessOrEqual(t, failed, well/2, "failed, of %d calls before the fault and from a second after it", well)
 	}
 	if !f.harmless {
@@ -203,6 +220,7 @@ func endure(t *testing.T, store *redisstore.Store, f fault, r *rig) {
 		}
 	}
 	chargedOnce(t, r.server, calls, f.empties)
+	return told
 }
 
 func isOpen(err error) bool {

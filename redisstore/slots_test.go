@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -171,9 +172,9 @@ func TestGlobalDecidesAsOthers(t *testing.T) {
 			for i, l := range apart {
 				l.Global = i%2 == 1
 			}
-			s.Prefix = "apart"
+			s.Prefix = fmt.Sprint("apart", seed)
 			other := storeAt(t, addr)
-			other.Prefix, other.now = "together", s.now
+			other.Prefix, other.now = fmt.Sprint("together", seed), s.now
 			for range times(300) {
 				now += random.Int64N(400_000)
 				var mine, theirs []limiter.Charge
