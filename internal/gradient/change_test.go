@@ -83,7 +83,7 @@ func TestFollowsWithinTenSeconds(t *testing.T) {
 // Half the workers go at the very moment of a probe, which then sees the latency
 // before under twice the limit and all the workers.
 func TestChangeDuringAProbe(t *testing.T) {
-	for seed := uint64(1); seed <= seeds(); seed++ {
+	for seed := uint64(1); seed <= 10; seed++ {
 		l := &Limit{Min: 4, Seed: seed}
 		h := newHouse(seed, 20, 50*ms, 600, l)
 		gone := int64(0)
@@ -98,7 +98,7 @@ func TestChangeDuringAProbe(t *testing.T) {
 		}
 		h.run(300 * sec)
 		require.NotZero(t, gone)
-		from := time.Duration(gone).Round(look) + 8*sec
+		from := time.Duration(gone).Round(look) + 4*sec
 		p := h.phase(from, from+10*sec)
 		assert.Less(t, p.mean, 24.0, "seed %d", seed)
 		assert.Less(t, p.p99, 320*ms, "seed %d", seed)
