@@ -8,11 +8,11 @@ import (
 
 // Wait blocks until there is a slot, and returns the function that gives it
 // back. It is for producers inside the process, which are to be slowed down and
-// not refused: they wait as long as it takes, oldest first, beside the queue,
-// take no place in it and are never pushed out. A waiting producer is no slower
-// than the requests of its class and of tenant "", with whom it shares.
+// not refused: they wait as long as it takes, oldest first, take no place in the
+// queue and are never pushed out of it. All of them together take turns with the
+// tenants whose Critical requests wait.
 //
-// The error is not nil if ctx ends first, and then wraps its error. release may
+// The error is not nil if ctx ends first, and then wraps its cause. release may
 // be called more than once; only the first call counts. With the context of a
 // request that this Gate has let in there is no wait: the slot is that request's.
 func (g *Gate) Wait(ctx context.Context) (release func(), err error) {
