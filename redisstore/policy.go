@@ -184,13 +184,14 @@ func (s *shares) of(l *limiter.Limit, processes int64) *limiter.Limit {
 	if known, ok := s.known.Load(l); ok {
 		return known.(*limiter.Limit)
 	}
-	share := shareOf(l, processes)
-	if s.n.Add(1) > maxPlans {
+	// One of them for all who ask at one moment: a Memory knows it by its pointer.
+	share, known := s.known.LoadOrStore(l, shareOf(l, processes))
+	if !known && s.n.Add(1) > maxPlans {
 		s.known.Clear()
+		s.known.Store(l, share)
 		s.n.Store(1)
 	}
-	s.known.Store(l, share)
-	return share
+	return share.(*limiter.Limit)
 }
 
 // shareOf divides the quota, or the burst and the rate, rounding down.
