@@ -24,10 +24,7 @@ import (
 // clusterClients are the ways to reach a cluster.
 var clusterClients = map[string]func(t testing.TB, addrs []string) redisstore.Client{
 	"rueidis": func(t testing.TB, addrs []string) redisstore.Client {
-		c, err := redisstore.Rueidis(rueidis.ClientOption{InitAddress: addrs})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.(io.Closer).Close() })
-		return c
+		return clusterRueidis(t, rueidis.ClientOption{InitAddress: addrs})
 	},
 	"goredis": func(t testing.TB, addrs []string) redisstore.Client {
 		r := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, PoolSize: 100})
@@ -36,6 +33,21 @@ var clusterClients = map[string]func(t testing.TB, addrs []string) redisstore.Cl
 		require.NoError(t, err)
 		return c
 	},
+}
+
+func clusterRueidis(t testing.TB, o rueidis.ClientOption) redisstore.Client {
+	c, err := redisstore.Rueidis(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.(io.Closer).Close() })
+	return c
+}
+
+// patient is a client for a long Timeout.
+func patient(t testing.TB, name string, addrs []string) redisstore.Client {
+	if name == "rueidis" {
+		return clusterRueidis(t, rueidis.ClientOption{InitAddress: addrs, ConnWriteTimeout: 10 * time.Second})
+	}
+	return clusterClients[name](t, addrs)
 }
 
 // While a slot moves, calls follow it or fail, and none is charged twice.

@@ -56,10 +56,10 @@ func used(t testing.TB, s *redisstore.Store, l *limiter.Limit, key string) int64
 func TestClusterStack(t *testing.T) {
 	beside(t)
 	c := redistest.StartCluster(t)
-	for name, client := range clusterClients {
+	for name := range clusterClients {
 		for how, tag := range map[string]func(limiter.Charge) string{"one tag": nil, "a tag a tenant": ofTenant} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				s := &redisstore.Store{Client: client(t, c.Addrs()), Prefix: name + how, Tag: tag, Timeout: 10 * time.Second, NearKeys: -1}
+				s := &redisstore.Store{Client: patient(t, name, c.Addrs()), Prefix: name + how, Tag: tag, Timeout: 10 * time.Second, NearKeys: -1}
 				const tenants, each = 8, 20
 				user, tenant, all := ofWindow(t, "user", 10), ofWindow(t, "tenant", 15), ofAll(ofWindow(t, "all", 100))
 				var admitted [tenants]atomic.Int64
