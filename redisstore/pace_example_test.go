@@ -25,7 +25,7 @@ func ExampleStore_Reserve() {
 
 	process := func() (*pacer.Pacer, *quota.Quota) {
 		client, err := redisstore.Rueidis(rueidis.ClientOption{
-			InitAddress: []string{redis.Addr()}, ForceSingleClient: true,
+			InitAddress: []string{redis.Addr()}, ForceSingleClient: true, ConnWriteTimeout: time.Second,
 		})
 		if err != nil {
 			panic(err)
