@@ -7,10 +7,10 @@ import "time"
 func (m *Memory) untilMore(charge *Charge) time.Duration {
 	c := m.start()
 	var s seat
-	s.enter(c, charge)
+	steady := s.enter(c, charge)
 	defer s.shard.mu.Unlock()
 	if !s.find() {
-		s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
+		s.share(c, c.times(steady))
 		if !s.find() {
 			return 0
 		}
@@ -29,12 +29,12 @@ func (m *Memory) untilMore(charge *Charge) time.Duration {
 func (m *Memory) delay(charge *Charge) time.Duration {
 	c := m.start()
 	var s seat
-	s.enter(c, charge)
+	steady := s.enter(c, charge)
 	defer s.shard.mu.Unlock()
 	if !s.find() {
-		own := s.id
-		if s.id = c.hash.shared(s.limit, s.id.hi, c.bits); !s.find() {
-			s.id = own
+		own := s
+		if s.share(c, c.times(steady)); !s.find() {
+			s = own
 		}
 	}
 	var d Decision

@@ -56,6 +56,14 @@ func (s *seat) enter(c *core, charge *Charge) (steady int64) {
 	return steady
 }
 
+// share seats the charge at the overflow entry of a key without room. All who
+// share it go by one time, whatever their keys shift it by, or the windows of
+// one would end those of another.
+func (s *seat) share(c *core, now times) {
+	s.id = c.hash.shared(s.limit, s.id.hi, c.bits)
+	s.at = now[s.id.clock()]
+}
+
 // find looks for the entry. It reports false if there is none.
 func (s *seat) find() bool {
 	if !s.limit.rule.Long() {
@@ -112,7 +120,7 @@ func (st *stack) sit(charges []Charge, now times) {
 				continue
 			}
 			st.full = true
-			s.id = st.core.hash.shared(s.limit, s.id.hi, st.core.bits)
+			s.share(st.core, now)
 			s.shard.shared++
 			st.unlist(i)
 			if st.list(i) {
