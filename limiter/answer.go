@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/politehttp/polite/internal/rule"
 )
 
 // The names of fields as net/http keeps them.
@@ -27,7 +29,7 @@ func (b *bill) setFields(g *guard, h http.Header, d *Decision) {
 	addField(h, fieldState, values[0:1:1])
 	addField(h, fieldPolicy, values[1:2:2])
 	if g.legacy {
-		b.setLegacy(h, d, d.Delay)
+		b.setLegacy(g, h, d, d.Delay)
 	}
 }
 
@@ -56,9 +58,11 @@ func (b *bill) fields(g *guard, retryAfter int64, ago time.Duration) (state, pol
 		text = appendName(text, c.Limit.name)
 		text = append(text, ";r="...)
 		text = strconv.AppendInt(text, min(max(d.Remaining, 0), largestField), 10)
-		if t := seconds(untilMore(c.Limit, d) - ago); (retryAfter < 0 || t <= retryAfter) && g.knows(c.Limit, d) {
-			text = append(text, ";t="...)
-			text = strconv.AppendInt(text, t, 10)
+		if more, known := b.untilMore(g, i, ago); known {
+			if t := seconds(more); retryAfter < 0 || t <= retryAfter {
+				text = append(text, ";t="...)
+				text = strconv.AppendInt(text, t, 10)
+			}
 		}
 		text = appendPartition(text, g.partition, c.Key)
 	}
@@ -174,12 +178,6 @@ func untilMore(l *Limit, d *Decision) time.Duration {
 	return d.ResetAfter
 }
 
-// knows reports whether untilMore is known. When the oldest unit of a sliding
-// window will be back, while others are left, only a Memory can be asked.
-func (g *guard) knows(l *Limit, d *Decision) bool {
-	return d.Remaining <= 0 || g.memory != nil || !slides(l)
-}
-
 // interval is the time in which a rate gives n units, rounded down.
 func interval(n int64, r Rate) time.Duration {
 	hi, lo := bits.Mul64(uint64(n), uint64(r.Per))
@@ -200,7 +198,7 @@ func seconds(d time.Duration) int64 {
 
 // setLegacy sets the X-RateLimit fields of the limit that decided, unless an
 // outer Guard has told of one with less.
-func (b *bill) setLegacy(h http.Header, d *Decision, ago time.Duration) {
+func (b *bill) setLegacy(g *guard, h http.Header, d *Decision, ago time.Duration) {
 	i := b.deciding(d)
 	l, e := b.charges[i].Limit, &b.each[i]
 	left := max(e.Remaining, 0)
@@ -209,9 +207,13 @@ func (b *bill) setLegacy(h http.Header, d *Decision, ago time.Duration) {
 			return
 		}
 	}
-	// The window of all answers ends in one second, although each is computed at
-	// another moment a little after its decision: hence the millisecond.
-	at := time.Now().Add(untilMore(l, e) - ago - time.Millisecond)
+	more, _ := b.untilMore(g, i, ago)
+	if kind := l.rule.Kind(); kind == rule.FixedWindow || kind == rule.Calendar {
+		// The window of all answers ends in one second, although each is computed at
+		// another moment a little after its decision.
+		more -= time.Millisecond
+	}
+	at := time.Now().Add(more)
 	reset := at.Unix()
 	if at.Nanosecond() > 0 {
 		reset++

@@ -283,11 +283,12 @@ func TestAnswerLegacyAfterTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := made(FixedWindow("w", 5, time.Minute, ToClock))
 		b := &bill{charges: []Charge{l.Charge("k", 1)}, owners: []int32{0}}
-		d := b.take(&guard{store: &Memory{}}, context.Background())
+		g := &guard{store: &Memory{}}
+		d := b.take(g, context.Background())
 		want := strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)
 		time.Sleep(50 * time.Microsecond)
 		h := http.Header{}
-		b.setLegacy(h, &d, 0)
+		b.setLegacy(g, h, &d, 0)
 		assert.Equal(t, want, h.Get("X-RateLimit-Reset"))
 	})
 }

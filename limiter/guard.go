@@ -283,7 +283,6 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 	}
 	g.tell(r, b, &d, admitted)
 	if d.Degraded == nil {
-		b.ask(g)
 		b.setFields(g, w.Header(), &d)
 	}
 	return true

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/politehttp/polite/internal/rule"
 	"github.com/politehttp/polite/limiter/clientip"
@@ -196,17 +197,19 @@ func (b *bill) deciding(d *Decision) int {
 	return 0
 }
 
-// ask finds out when sliding windows will admit one more unit, which their last
-// decision does not tell. Only a Memory is asked, since it costs little there.
-func (b *bill) ask(g *guard) {
-	if g.memory == nil {
-		return
-	}
-	for i := range b.each {
-		if d := &b.each[i]; d.Allowed && slides(b.charges[i].Limit) {
-			d.RetryAfter = g.memory.untilMore(&b.charges[i])
+// untilMore is how long until more units are there than the i-th decision, which
+// is of so long ago, has left; known says that it is known. Of a sliding window
+// it tells that only if it refuses; to ask costs little of a Memory alone.
+func (b *bill) untilMore(g *guard, i int, ago time.Duration) (t time.Duration, known bool) {
+	l, d := b.charges[i].Limit, &b.each[i]
+	known = true
+	if slides(l) {
+		if d.Allowed && g.memory != nil {
+			return g.memory.untilMore(&b.charges[i], max(d.Remaining, 0)), true
 		}
+		known = d.Remaining <= 0 || g.memory != nil
 	}
+	return untilMore(l, d) - ago, known
 }
 
 func slides(l *Limit) bool {

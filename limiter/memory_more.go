@@ -2,9 +2,10 @@ package limiter
 
 import "time"
 
-// untilMore is how long until one unit more would be admitted than now, which
-// no decision on a sliding window tells; 0 if all are there. It charges nothing.
-func (m *Memory) untilMore(charge *Charge) time.Duration {
+// untilMore is how long until more than left units would be admitted, which no
+// decision on a sliding window tells; 0 if that is all there ever are, or they
+// are there. It charges nothing.
+func (m *Memory) untilMore(charge *Charge, left int64) time.Duration {
 	c := m.start()
 	var s seat
 	steady := s.enter(c, charge)
@@ -16,8 +17,7 @@ func (m *Memory) untilMore(charge *Charge) time.Duration {
 		}
 	}
 	var d Decision
-	s.ask(&d, 0)
-	s.ask(&d, d.Remaining+1)
+	s.ask(&d, left+1)
 	if d.Never {
 		return 0
 	}

@@ -45,13 +45,12 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decis
 	}
 	h := w.Header()
 	if d.Degraded == nil {
-		b.ask(g)
 		state, policy := b.fields(g, retryAfter, 0)
 		values := [...]string{state, policy}
 		addField(h, fieldState, values[0:1:1])
 		addField(h, fieldPolicy, values[1:2:2])
 		if g.legacy {
-			b.setLegacy(h, d, 0)
+			b.setLegacy(g, h, d, 0)
 		}
 	}
 	if status == http.StatusTooManyRequests && g.degrade != nil {
