@@ -181,12 +181,11 @@ func TestLayOutInParts(t *testing.T) {
 //
 //	go run ./cmd/polite lab all --docs docs/img
 func TestAllAndDocsAreCurrent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs all experiments")
+	if testing.Short() || raced {
+		t.Skip("runs all experiments, which takes half a minute: without -short and -race")
 	}
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "polite")
-	// Built without the race detector, which would make it take minutes.
 	build, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s", build)
 	img, html := filepath.Join(dir, "img"), filepath.Join(dir, "all.html")

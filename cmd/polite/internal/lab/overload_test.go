@@ -20,12 +20,13 @@ func holds(t *testing.T, figures []Figure) {
 	}
 }
 
-// What the experiments with too much load must show. The race detector makes the
-// large ones too slow; what must hold of them is in TestGate.
+// What the experiments with too much load must show.
 func TestOverload(t *testing.T) {
+	if raced {
+		t.Skip(slowRaced)
+	}
 	for _, e := range overload {
-		large := e.Name == overloadExperiment.Name || e.Name == budgetExperiment.Name || e.Name == fair.Name || e.Name == adaptive.Name
-		if e.Name == gate.Name || raced && large {
+		if e.Name == gate.Name { // TestGate
 			continue
 		}
 		t.Run(e.Name, func(t *testing.T) {
@@ -42,19 +43,21 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// Every figure that must hold before it is shipped, worst of ten seeds. With
-// the race detector, which makes it slow, of one.
+const slowRaced = "goroutines that share nothing: the race detector finds nothing, and takes minutes for it; TestOverloadSameAgain has some of it"
+
+// Every figure that must hold before it is shipped. The worst of ten seeds is what
+// TestAllAndDocsAreCurrent of the command wants to hold.
 func TestGate(t *testing.T) {
 	if raced {
-		for _, figures := range shipped {
-			holds(t, figures(1))
-		}
-		return
+		t.Skip(slowRaced)
 	}
-	r, err := gate.Run(t.Context(), Options{Seed: 1})
-	require.NoError(t, err)
-	holds(t, r.Figures)
-	assert.Len(t, r.Figures, 36)
+	n := 0
+	for _, figures := range shipped {
+		f := figures(1)
+		holds(t, f)
+		n += len(f)
+	}
+	assert.Equal(t, 35, n)
 }
 
 func TestWorstOf(t *testing.T) {
