@@ -28,7 +28,8 @@ const (
 var ErrTimeout = errors.New("redisstore: no answer in time")
 
 // ErrBusy says that nothing was sent, because as many scripts as can be were
-// under way for the whole Timeout.
+// under way for the whole Timeout. It says nothing about Redis: the circuit stays
+// as it is.
 var ErrBusy = errors.New("redisstore: too many scripts are under way")
 
 // eval runs a script for a verb of the Store; see [circuit.eval].
@@ -74,6 +75,9 @@ func (c *circuit) prepare(client Client, timeout time.Duration) {
 	if c.batcher == nil {
 		places = maxPooled
 	}
+	if bounded, ok := client.(interface{ AtOnce() int }); ok && bounded.AtOnce() > 0 {
+		places = min(places, bounded.AtOnce())
+	}
 	c.places = make(chan struct{}, places)
 }
 
@@ -83,6 +87,7 @@ type call struct {
 	state atomic.Int32
 
 	start  time.Time
+	sent   time.Time // to the client
 	permit breaker.Permit
 	ctx    context.Context
 	script *Script
@@ -93,10 +98,11 @@ type call struct {
 }
 
 const (
-	running  int32 = iota
-	ended          // reply and err are there, and done tells it
-	timedOut       // nobody waits; the circuit knows
-	left           // nobody waits; the circuit is still to be told
+	inLine   int32 = iota // not sent yet
+	running               // given to the client
+	ended                 // reply and err are there, and done tells it
+	timedOut              // nobody waits; the circuit knows
+	left                  // nobody waits; the circuit is still to be told
 )
 
 // eval runs the script. It returns within the timeout, and as soon as ctx ends;
@@ -131,13 +137,17 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 	select {
 	case <-w.done:
 	case <-alarm:
+		if w.state.CompareAndSwap(inLine, timedOut) {
+			permit.Done(breaker.Throttled, 0, time.Time{})
+			return nil, ErrBusy
+		}
 		if w.state.CompareAndSwap(running, timedOut) {
-			permit.Done(breaker.Unreachable, 0, time.Time{})
+			permit.Done(c.late(w), 0, time.Time{})
 			return nil, ErrTimeout
 		}
 		<-w.done
 	case <-ctx.Done():
-		if w.state.CompareAndSwap(running, left) {
+		if w.state.CompareAndSwap(inLine, left) || w.state.CompareAndSwap(running, left) {
 			return nil, ctx.Err()
 		}
 		<-w.done
@@ -152,6 +162,15 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 		err = fmt.Errorf("%w: %w", ErrTimeout, err) // the client library was first to see it
 	}
 	return reply, err
+}
+
+// late judges a call that was sent and not answered in time. If most of its time
+// went by before it was sent, that was not Redis's.
+func (c *circuit) late(w *call) breaker.Outcome {
+	if time.Since(w.sent) < c.timeout/2 {
+		return breaker.Throttled
+	}
+	return breaker.Unreachable
 }
 
 // part returns the key of the circuit that these keys belong to.
@@ -184,8 +203,10 @@ func (c *circuit) start(w *call) {
 	w.start = time.Now()
 	switch {
 	case c.batcher == nil || c.clustered != nil && c.clustered():
+		w.sent = w.start
+		w.state.Store(running)
 		go c.run(w)
-	case c.line.join(w):
+	case c.line.join(w, c.watchLine):
 		go c.sendBatches()
 	}
 }
@@ -207,7 +228,7 @@ func (c *circuit) finish(w *call) {
 		outcome := judge(w.err)
 		if w.err == errNotSent {
 			outcome = breaker.Neutral
-		} else if c.timeout > 0 && time.Since(w.start) > c.timeout {
+		} else if c.timeout > 0 && time.Since(w.sent) > c.timeout {
 			outcome = breaker.Unreachable // an answer, but for nobody
 		}
 		w.permit.Done(outcome, 0, time.Time{})
@@ -237,7 +258,7 @@ func (c *circuit) send(w *call) (reply []string, err error) {
 
 // give takes back a call that has no goroutine.
 func (c *circuit) give(w *call) {
-	w.state.Store(running)
+	w.state.Store(inLine)
 	w.permit, w.ctx, w.script, w.keys, w.args, w.reply, w.err = breaker.Permit{}, nil, nil, nil, nil, nil, nil
 	c.free.Put(w)
 }

@@ -188,6 +188,46 @@ func TestEvalPlaces(t *testing.T) {
 	})
 }
 
+// A client that says how much it sends at once is given no more, and who waits is
+// not taken for a store that is down.
+func TestEvalPlacesOfClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		s := &Store{Client: pooled{fakeClient(func(context.Context) ([]string, error) {
+			for n := now.Add(1); n > most.Load(); {
+				most.Store(n)
+			}
+			time.Sleep(11 * time.Millisecond)
+			now.Add(-1)
+			return nil, nil
+		})}}
+		var busy, late atomic.Int64
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				switch err := s.evalAny(t.Context()); {
+				case errors.Is(err, ErrBusy):
+					busy.Add(1)
+				case errors.Is(err, ErrTimeout): // it was sent, after most of its time
+					late.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		assert.EqualValues(t, 3, most.Load())
+		assert.EqualValues(t, 3, late.Load())
+		assert.EqualValues(t, 100-5*3, busy.Load())
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.NoError(t, s.evalAny(t.Context()), "the circuit is closed")
+	})
+}
+
+// A pooled fakeClient has three connections.
+type pooled struct{ fakeClient }
+
+func (pooled) AtOnce() int { return 3 }
+
 func TestEvalPanic(t *testing.T) {
 	s := &Store{Client: fakeClient(func(context.Context) ([]string, error) { panic("index out of range") })}
 	for range 3 * openAfter {

@@ -29,6 +29,10 @@ import (
 // It may have a method Clustered() bool, which does not wait. While that reports
 // true, each part of the slots has a circuit of its own, so that a server which
 // is down does not keep the others from being asked.
+//
+// It may have a method AtOnce() int: how many scripts it sends at once. More than
+// that are not given to it: to wait for a connection of a pool would look like a
+// Redis that does not answer. Without it, and for 0, there are 250.
 type Client interface {
 	// Eval returns the reply as text: one element for a string or an integer,
 	// one for each element of a flat array. A nil in it is an error.

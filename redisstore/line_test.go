@@ -113,7 +113,7 @@ func TestLineSendsNothingLate(t *testing.T) {
 		for range 10 {
 			group.Go(func() {
 				_, err := s.eval(t.Context(), anyScript, []string{"late"}, nil)
-				assert.ErrorIs(t, err, ErrTimeout)
+				assert.ErrorIs(t, err, ErrBusy, "it was not sent")
 			})
 			group.Go(func() {
 				_, err := s.eval(leave, anyScript, []string{"left"}, nil)
@@ -127,6 +127,70 @@ func TestLineSendsNothingLate(t *testing.T) {
 		assert.Len(t, b.sent, maxSenders)
 		assert.Empty(t, s.circuit.places)
 		require.NoError(t, all(t, &Store{Client: &batching{}}, 1)[0])
+	})
+}
+
+// To a Redis that is far away, more batches are under way: nobody waits for much
+// longer than a round trip takes.
+func TestLineToAFarRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, far := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 45 * time.Millisecond} {
+			b := &batching{takes: far}
+			s := &Store{Client: b}
+			require.NoError(t, all(t, s, 1)[0], "how far it is shows")
+			for _, err := range all(t, s, maxInFlight) {
+				require.NoError(t, err, "all at one moment, %v", far)
+			}
+			var group sync.WaitGroup
+			for i := range 500 {
+				group.Go(func() {
+					start := time.Now()
+					_, err := s.eval(t.Context(), anyScript, []string{strconv.Itoa(i)}, nil)
+					assert.NoError(t, err, "one after the other, %v", far)
+					assert.LessOrEqual(t, time.Since(start), far+2*mostWait)
+				})
+				time.Sleep(100 * time.Microsecond)
+			}
+			group.Wait()
+			synctest.Wait()
+			time.Sleep(2 * mostWait)
+			assert.Zero(t, s.circuit.line.senders)
+			assert.False(t, s.circuit.line.watched)
+		}
+	})
+}
+
+// A Redis that hangs is not sent more for that: what waits would run when it is
+// back, and nobody would know.
+func TestLineToARedisThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &batching{takes: 300 * time.Microsecond}
+		s := &Store{Client: b}
+		require.NoError(t, all(t, s, 1)[0])
+		b.takes = time.Second
+		for range 3 {
+			for _, err := range all(t, s, maxInFlight) {
+				require.Error(t, err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		assert.LessOrEqual(t, len(slices.Concat(b.sent...)), 1+(maxSenders+1)*maxBatch)
+	})
+}
+
+// Who was not sent in time says nothing about Redis.
+func TestLineIsNotTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{Client: &batching{}}
+		line := &s.circuit.prepared(s).line
+		line.senders = maxSenders // who never come back
+		for _, err := range all(t, s, 100*openAfter) {
+			require.ErrorIs(t, err, ErrBusy)
+		}
+		line.mu.Lock()
+		line.senders = 0
+		line.mu.Unlock()
+		require.NoError(t, all(t, s, 1)[0], "the circuit is closed")
 	})
 }
 

@@ -44,7 +44,18 @@ const maxRead = 500 * time.Millisecond
 //   - DialTimeout, by default 5 s, is how long go-redis goes on with a connection
 //     that nobody waits for any more. 500 ms is plenty.
 //   - When as many dials have failed as PoolSize says, go-redis tries once a
-//     second only. Let it be no less than the decisions of one moment.
+//     second only, so that a small pool may find Redis a second late.
+//
+// PoolSize, by default ten for each processor, is also how many decisions are made
+// at once; the others wait for their turn, and if it does not come within
+// Store.Timeout the limits' OnFailure answers (redisstore.ErrBusy). Let it be 50 or
+// more, and as many as the round trip to Redis takes decisions. Who waits is not
+// taken for a Redis that is away. Of a cluster, and where the program uses the pool
+// for something else besides, that cannot be told apart: there let the pool be
+// larger than the decisions of one moment.
+//
+// While Redis is away go-redis itself writes "failed to dial" to stderr:
+// redis.SetLogger turns that off or elsewhere.
 func New(c redis.UniversalClient) (redisstore.Client, error) {
 	out := &client{redis: c}
 	var obeys bool
@@ -58,6 +69,9 @@ func New(c redis.UniversalClient) (redisstore.Client, error) {
 		}
 		o := c.Options()
 		obeys, read = o.ContextTimeoutEnabled, o.ReadTimeout
+		if out.atOnce = o.PoolSize; o.MaxActiveConns > 0 {
+			out.atOnce = min(o.PoolSize, o.MaxActiveConns)
+		}
 		out.secrets = func() []string { return []string{o.Password} }
 	case *redis.ClusterClient:
 		if c == nil {
@@ -82,6 +96,7 @@ type client struct {
 	redis   redis.UniversalClient
 	secrets func() []string // a function, so that no text of a client shows them; may be nil
 	cluster bool
+	atOnce  int
 }
 
 // A once is a command that go-redis does not send twice.
@@ -92,6 +107,9 @@ func (once) NoRetry() bool { return true }
 
 // Clustered reports whether Redis is a cluster.
 func (c *client) Clustered() bool { return c.cluster }
+
+// AtOnce is how many connections there may be; 0: not known.
+func (c *client) AtOnce() int { return c.atOnce }
 
 // Eval implements redisstore.Client.
 func (c *client) Eval(ctx context.Context, s *redisstore.Script, keys, args []string) ([]string, error) {
