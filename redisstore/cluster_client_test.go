@@ -127,7 +127,9 @@ func TestClusterCrossSlot(t *testing.T) {
 // One server of a cluster hangs: its part of the keys fails fast, and the others
 // are served.
 func TestClusterOneHangs(t *testing.T) {
-	beside(t)
+	if redisstore.Raced {
+		beside(t)
+	}
 	for name, client := range clusterClients {
 		if !long && name != "rueidis" {
 			continue

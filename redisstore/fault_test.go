@@ -43,7 +43,7 @@ func inTime(t testing.TB) {
 // beside lets a test that mostly waits run beside others, where none is held to
 // figures.
 func beside(t *testing.T) {
-	if redisstore.Raced && !long {
+	if !long {
 		t.Parallel()
 	}
 }
