@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/politehttp/polite/breaker"
@@ -118,7 +117,7 @@ func (s *Store) takeLocal(ctx context.Context, of []limiter.Decision, shares []l
 func (s *Store) refundLocal(st *stack) {
 	for i := range st.seats {
 		c := &st.seats[i]
-		if share := s.shares.of(c.limit, s.processes()); share != nil && c.limit.OnFailure == limiter.Local {
+		if share := s.shares.of(c.plan, s.processes()); share != nil && c.limit.OnFailure == limiter.Local {
 			_ = s.local.Refund(context.Background(), share.Charge(c.key, c.cost))
 		}
 	}
@@ -127,7 +126,7 @@ func (s *Store) refundLocal(st *stack) {
 // share returns this process's share of a limit, or nil if that is less than one
 // unit. Of the key it has used at least its share of what was last known to be.
 func (s *Store) share(c *seat, redisKey string) *limiter.Limit {
-	share := s.shares.of(c.limit, s.processes())
+	share := s.shares.of(c.plan, s.processes())
 	if share == nil {
 		return nil
 	}
@@ -170,28 +169,53 @@ func (c *seat) left(k *known, now time.Time) int64 {
 	return c.verdict(k.level, c.key, at, 0).Remaining
 }
 
-// shares has the share of each limit under Local, by its pointer.
+// shares has the share of each limit under Local. As in Redis a limit is known by
+// its name and numbers, and one with other numbers takes over what is in use: of
+// the last numbers that were new.
 type shares struct {
-	known sync.Map // *limiter.Limit → *limiter.Limit
-	n     atomic.Int64
+	mu     sync.Mutex
+	known  map[shareKey]*limiter.Limit
+	latest map[string]*limiter.Limit // by name
 }
 
-// of returns one process's share of l, nil if that is less than one unit.
-func (s *shares) of(l *limiter.Limit, processes int64) *limiter.Limit {
-	if processes == 1 {
-		return l
+type shareKey struct{ name, kind, spec string }
+
+// of returns one process's share of a limit, nil if that is less than one unit.
+func (s *shares) of(p *plan, processes int64) *limiter.Limit {
+	if share := p.share.Load(); share != nil {
+		return share
 	}
-	if known, ok := s.known.Load(l); ok {
-		return known.(*limiter.Limit)
+	key := shareKey{p.limit.Name(), p.limit.Kind(), p.spec}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	share, ok := s.known[key]
+	if !ok {
+		if share = shareOf(p.limit, processes); share != nil {
+			share = share.Replacing(s.latest[key.name])
+		}
+		s.keep(key, share)
 	}
-	// One of them for all who ask at one moment: a Memory knows it by its pointer.
-	share, known := s.known.LoadOrStore(l, shareOf(l, processes))
-	if !known && s.n.Add(1) > maxPlans {
-		s.known.Clear()
-		s.known.Store(l, share)
-		s.n.Store(1)
+	p.share.Store(share)
+	return share
+}
+
+func (s *shares) keep(key shareKey, share *limiter.Limit) {
+	if s.known == nil {
+		s.known, s.latest = map[shareKey]*limiter.Limit{}, map[string]*limiter.Limit{}
 	}
-	return share.(*limiter.Limit)
+	if len(s.known) >= maxPlans {
+		for any, old := range s.known {
+			delete(s.known, any)
+			if s.latest[any.name] == old {
+				delete(s.latest, any.name)
+			}
+			break
+		}
+	}
+	s.known[key] = share
+	if share != nil {
+		s.latest[key.name] = share
+	}
 }
 
 // shareOf divides the quota, or the burst and the rate, rounding down.

@@ -288,3 +288,48 @@ func BenchmarkDegraded(b *testing.B) {
 		}
 	}
 }
+
+// A share is known by the limit's name and numbers, as the limit is in Redis: who
+// makes a *Limit for each request has one share, not one a request.
+func TestLocalByName(t *testing.T) {
+	for processes, want := range map[int64]int{0: 400, 4: 100} {
+		s := &Store{Client: failing{}, Processes: processes}
+		admitted := func(n int, limit func() *limiter.Limit) (got int) {
+			t.Helper()
+			for range n {
+				d, err := s.Take(t.Context(), under(limiter.Local, limit()).Charge("k", 1))
+				require.NoError(t, err)
+				require.Error(t, d.Degraded)
+				if d.Allowed {
+					got++
+				}
+			}
+			return got
+		}
+		require.Equal(t, want, admitted(1000, func() *limiter.Limit { return window("w", 400) }))
+		require.Equal(t, want, admitted(1000, func() *limiter.Limit { return window("other", 400) }), "another name")
+
+		// Other numbers take over what is in use.
+		was := window("w", 400)
+		more := int(404/max(processes, 1)) - want
+		require.Equal(t, more, admitted(1000, func() *limiter.Limit { return window("w", 404).Replacing(was) }))
+		require.Zero(t, admitted(1000, func() *limiter.Limit {
+			return made(limiter.TokenBucket("w", limiter.Per(404, 1000*time.Hour), 404))
+		}), "another rule")
+		// Plans of one name are alternatives: a key of one is not another's.
+		d, err := s.Take(t.Context(), under(limiter.Local, window("w", 400)).Charge("k2", 1))
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+	}
+}
+
+// Shares are bounded, whatever names there are.
+func TestSharesAreBounded(t *testing.T) {
+	s := &Store{Client: failing{}, Processes: 2}
+	for i := range 3 * maxPlans {
+		_, err := s.Take(t.Context(), under(limiter.Local, window(fmt.Sprint("w", i), 10)).Charge("k", 1))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(s.shares.known), maxPlans)
+		require.LessOrEqual(t, len(s.shares.latest), maxPlans)
+	}
+}

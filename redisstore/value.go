@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/politehttp/polite/internal/rule"
@@ -25,6 +26,8 @@ type plan struct {
 	nano  *rule.Rule    // of a ToClockPerKey: whose Shift Memory uses
 	ends  ends          // of a calendar
 	one   string        // the charge of one unit; of a calendar without the periods
+
+	share atomic.Pointer[limiter.Limit] // under Local, if it was needed
 
 	leaks, weight int64 // of a bucket: leaks a microsecond, and what a unit weighs
 }
