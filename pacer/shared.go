@@ -3,6 +3,7 @@ package pacer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/politehttp/polite/observe"
@@ -25,6 +26,24 @@ type Reserver interface {
 	Reserve(ctx context.Context, key string, p Pace, n int64, maxWait time.Duration) (Grant, error)
 	// Hold makes sure that nobody is granted an instant before d from now.
 	Hold(ctx context.Context, key string, d time.Duration) error
+}
+
+// Check says what is wrong with the fields: a Rate of which a half is missing, or a
+// pace that Shared could not keep, if it has a method CheckPace(Pace) error that
+// tells. At run time that would be a store which fails, and this process would
+// pace by itself. It sends nothing.
+func (p *Pacer) Check() error {
+	if r := p.Rate; (r.Count > 0) != (r.Per > 0) {
+		return fmt.Errorf("pacer: Pacer.Rate is %d per %v; a rate needs both, as Per(10, time.Second) makes it, and no rate neither", r.Count, r.Per)
+	}
+	shared, ok := p.Shared.(interface{ CheckPace(Pace) error })
+	if !ok {
+		return nil
+	}
+	if err := shared.CheckPace(Pace{Rate: p.Rate, Burst: p.Burst, Shape: p.Shape}); err != nil {
+		return fmt.Errorf("pacer: Pacer.Shared: %w", err)
+	}
+	return nil
 }
 
 // Pace is what a [Reserver] keeps: the fields of a Pacer.

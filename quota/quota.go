@@ -112,8 +112,18 @@ const (
 )
 
 // Check reports what is wrong with the fields, and nil if nothing is. Spend
-// fails with the same error.
-func (q *Quota) Check() error { return q.setup().err }
+// fails with the same error. It asks a Store that has such a method, too.
+func (q *Quota) Check() error {
+	if err := q.setup().err; err != nil {
+		return err
+	}
+	if store, ok := q.Store.(interface{ Check() error }); ok {
+		if err := store.Check(); err != nil {
+			return fmt.Errorf("quota: %q: Quota.Store: %w", q.Name, err)
+		}
+	}
+	return nil
+}
 
 // Spend takes n units of key's quota, or nothing. It fails with a [*SpentError]
 // if fewer than n are left, with a [*StoreError] if the store failed, with ctx's

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/politehttp/polite/limiter"
+	"github.com/politehttp/polite/pacer"
 )
 
 // CheckLimits says what is wrong with the fields, and with limits that are to be
@@ -26,4 +27,14 @@ func (s *Store) CheckLimits(limits ...*limiter.Limit) error {
 		named[l.Name()] = l
 	}
 	return nil
+}
+
+// CheckPace says what is wrong with the fields, and with a pace that Redis could
+// not keep exactly. pacer.Pacer's Check asks it at the start. It sends nothing.
+func (s *Store) CheckPace(p pacer.Pace) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	_, err := paceArgs(p, 1)
+	return err
 }

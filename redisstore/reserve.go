@@ -54,15 +54,20 @@ const timerSlack = 5 * time.Millisecond
 //
 // It fails with an error that matches pacer.ErrTooLarge if n is over a Burst that
 // is set, with one that says so if the pace is not exact in Redis, and with a
-// *[JunkError], or what [Store.Take] gives as Degraded, if Redis fails. If ctx
-// ends meanwhile the grant is given back.
+// *[JunkError], or what [Store.Take] gives as Degraded, if Redis fails. A
+// pacer.Pacer takes all but the first for a store that is away, and paces by itself:
+// OnDegraded is told, and [Store.CheckPace] at the start. If ctx ends meanwhile the
+// grant is given back.
 func (s *Store) Reserve(ctx context.Context, key string, p pacer.Pace, n int64, maxWait time.Duration) (pacer.Grant, error) {
 	if s.Client == nil {
-		return pacer.Grant{}, s.Check()
+		return pacer.Grant{}, s.fault(s.Check())
 	}
 	args, err := paceArgs(p, n)
-	if err != nil {
-		return pacer.Grant{}, err
+	switch {
+	case errors.Is(err, pacer.ErrTooLarge):
+		return pacer.Grant{}, err // it is about this call
+	case err != nil:
+		return pacer.Grant{}, s.fault(err)
 	}
 	if p.Rate.Count <= 0 || p.Rate.Per <= 0 {
 		return pacer.Grant{Cancel: noCancel}, nil

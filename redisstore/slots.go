@@ -84,11 +84,7 @@ func (s *Store) halves(charges []limiter.Charge) (*halves, error) {
 // takeApart charges the Global limits after the others, for who is refused by a
 // limit of his own must not use up what is everybody's. All that it does for one
 // decision has the time of one.
-func (s *Store) takeApart(ctx context.Context, charges []limiter.Charge) (limiter.Decision, error) {
-	h, err := s.halves(charges)
-	if err != nil {
-		return limiter.Decision{}, err
-	}
+func (s *Store) takeApart(ctx context.Context, h *halves) (limiter.Decision, error) {
 	limited, cancel := s.limited(ctx)
 	defer cancel()
 

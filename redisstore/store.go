@@ -46,8 +46,10 @@ type Store struct {
 	Tag func(limiter.Charge) string
 
 	// OnDegraded is told why, each time that the limits' OnFailure has answered in
-	// place of Redis. It is called by the goroutine that decides, and must not
-	// block. Nil: nobody.
+	// place of Redis, or a process has to keep a pace by itself; and of charges and
+	// paces that cannot be kept here at all. By default a limit is open while Redis
+	// fails, so without it, or limiter.Hooks.Degraded, nobody notices. It is called
+	// by the goroutine that decides, and must not block. Nil: nobody.
 	OnDegraded func(error)
 
 	circuit circuit // whether Redis is there; see call.go

@@ -24,12 +24,18 @@ var takeScript = NewScript(valueLua + takeLua)
 // admitted, by no limit.
 //
 // It fails, and charges nothing, if a charge has no limit or a negative cost, if
-// a limit is not exact in Redis, if [Store.Tag] puts the charges on several
-// servers, and if ctx has ended. That Redis fails is no
-// error: the limits' OnFailure then answers, and the decision says Degraded.
+// a limit is not exact in Redis, or two have one name, if [Store.Tag] puts the
+// charges on several servers, and if ctx has ended. But for the last these are
+// faults of the program, of which OnDegraded is told, since whoever calls may take
+// them for a store that fails: a limiter.Guard does, and answers as the limits'
+// OnFailure says. If ctx ends while Redis is asked the error is ctx's, and whether
+// anything was charged is not known: who cares refunds it.
+//
+// That Redis fails is no error: the limits' OnFailure then answers, and the
+// decision says Degraded.
 func (s *Store) Take(ctx context.Context, charges ...limiter.Charge) (limiter.Decision, error) {
 	if err := s.check(charges); err != nil {
-		return limiter.Decision{}, err
+		return limiter.Decision{}, s.fault(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return limiter.Decision{}, err
@@ -38,13 +44,26 @@ func (s *Store) Take(ctx context.Context, charges ...limiter.Charge) (limiter.De
 		return limiter.Decision{Allowed: true}, nil
 	}
 	if apart(charges) {
-		return s.takeApart(ctx, charges)
+		h, err := s.halves(charges)
+		if err != nil {
+			return limiter.Decision{}, s.fault(err)
+		}
+		return s.takeApart(ctx, h)
 	}
 	st, err := s.stack(charges)
 	if err != nil {
-		return limiter.Decision{}, err
+		return limiter.Decision{}, s.fault(err)
 	}
 	return s.decide(ctx, st)
+}
+
+// fault tells OnDegraded of what a program does wrong, and returns it: it would
+// go unnoticed, as callers may take any error for a store that fails.
+func (s *Store) fault(err error) error {
+	if s.OnDegraded != nil {
+		s.OnDegraded(err)
+	}
+	return err
 }
 
 // check says what is wrong with charges.
