@@ -131,6 +131,9 @@ func newLimit(constructor, name string, r *rule.Rule, err error) (*Limit, error)
 	if err != nil {
 		return nil, fmt.Errorf("limiter: %s %q: %w", constructor, name, err)
 	}
+	if r.Kind() <= rule.LeakyQueue {
+		r = r.Steady() // a Memory counts elapsed time
+	}
 	return &Limit{name: name, rule: r, id: ids.Add(1)}, nil
 }
 
@@ -196,7 +199,9 @@ func (l *Limit) Calendar() (Period, *time.Location) { return l.period, l.zone }
 // what a key has in use, and any number of other quotas. Stores elsewhere know
 // limits by name, and need it not. Requests under way that still hold old may
 // find it as new, and what keys in overflow have in use is not carried: change
-// numbers now and then, not all the time.
+// numbers now and then, not all the time. Who waits in a LeakyQueue was told when
+// to leave, and does so also if it becomes shorter or slower; one that becomes
+// faster lets others leave in between.
 func (l *Limit) Replacing(old *Limit) *Limit {
 	n := *l
 	switch {

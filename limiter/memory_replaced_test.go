@@ -93,3 +93,85 @@ func TestReplacingForYears(t *testing.T) {
 		require.EqualValues(t, 110-4, take(t, &m, l, "k", 0).Remaining)
 	})
 }
+
+// TestReplacingShares: limits that share what is in use, since they replace one
+// another or the same, do not take it away from each other. A smaller one refuses
+// until it is its turn, and changes nothing by that.
+func TestReplacingShares(t *testing.T) {
+	for _, build := range []func(string, int64) *Limit{
+		func(name string, n int64) *Limit { return must(TokenBucket(name, Per(1, time.Minute), n)) },
+		func(name string, n int64) *Limit { return must(LeakyMeter(name, Per(1, time.Minute), n)) },
+		func(name string, n int64) *Limit { return must(LeakyQueue(name, Per(1, time.Minute), n)) },
+		func(name string, n int64) *Limit { return must(FixedWindow(name, n, time.Hour, ToFirst)) },
+		func(name string, n int64) *Limit { return must(FixedWindow(name, n, time.Hour, ToClockPerKey)) },
+		func(name string, n int64) *Limit { return must(SlidingCounter(name, n, time.Hour)) },
+		func(name string, n int64) *Limit { return must(Quota(name, n, Day, nil)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &Memory{}
+			old := build("old", 50)
+			pro, free := build("pro", 100).Replacing(old), build("free", 5).Replacing(old)
+			other := must(FixedWindow("other", 1000, time.Hour, ToFirst))
+			admitted := int64(0)
+			for range 300 {
+				if take(t, m, pro, "k", 1).Allowed {
+					admitted++
+				}
+				d := take(t, m, free, "k", admitted%2)
+				if admitted >= 5 {
+					require.False(t, d.Allowed)
+					require.Zero(t, d.Remaining)
+				} else if d.Allowed {
+					admitted += admitted % 2
+				}
+				d, err := m.Take(t.Context(), other.Charge("k", 1), free.Charge("k", 2))
+				require.NoError(t, err)
+				require.Equal(t, admitted <= 3, d.Allowed)
+				if d.Allowed {
+					admitted += 2
+				}
+			}
+			require.EqualValues(t, 100, admitted, pro.Kind())
+			require.NoError(t, m.Refund(t.Context(), free.Charge("k", 6)))
+			require.EqualValues(t, 6, take(t, m, pro, "k", 0).Remaining, "of %s no more than that", pro.Kind())
+			d := take(t, m, free, "k", 2)
+			require.False(t, d.Allowed)
+			time.Sleep(d.RetryAfter - 1)
+			require.False(t, take(t, m, free, "k", 2).Allowed, pro.Kind())
+			time.Sleep(1)
+			require.True(t, take(t, m, free, "k", 2).Allowed, "RetryAfter of %s is true", pro.Kind())
+			m.consistent(t)
+		})
+	}
+}
+
+// TestReplacingAQueue: who waits has been told when to leave, so who comes after
+// the capacity was lowered, be it with the rate, leaves after them.
+func TestReplacingAQueue(t *testing.T) {
+	for _, rate := range []Rate{Per(1, time.Second), Per(60, time.Minute), Per(9, 10*time.Second)} {
+		synctest.Test(t, func(t *testing.T) {
+			var m Memory
+			begin := time.Now()
+			var leave []time.Duration
+			old := must(LeakyQueue("q", Per(1, time.Second), 10))
+			for range 10 {
+				leave = append(leave, time.Since(begin)+take(t, &m, old, "k", 1).Delay)
+			}
+			l := must(LeakyQueue("q", rate, 3)).Replacing(old)
+			for time.Since(begin) < 30*time.Second {
+				d := take(t, &m, l, "k", 1)
+				if d.Allowed {
+					leave = append(leave, time.Since(begin)+d.Delay)
+					continue
+				}
+				require.Positive(t, d.RetryAfter)
+				time.Sleep(d.RetryAfter)
+			}
+			require.Greater(t, len(leave), 25)
+			for i, at := range leave[1:] {
+				require.GreaterOrEqual(t, at-leave[i], time.Second, "%v", leave)
+			}
+			m.consistent(t)
+		})
+	}
+}

@@ -28,6 +28,8 @@ type bucket struct {
 	leak  divisor // by count
 	span  int64   // the state of a full bucket: A − t
 	over  int64   // and B
+
+	steady bool // the clock never steps back
 }
 
 // NewBucket returns a TokenBucket, LeakyMeter or LeakyQueue that holds quota
@@ -84,8 +86,9 @@ func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 	if ask > r.quota {
 		return s, Verdict{Remaining: r.left(at, now), Retry: Never, Reset: at.A - now}
 	}
-	next := b.add(at, ask)
-	retry := next.A - now - b.span
+	full := now + b.span
+	next := b.add(State{at.A - full, at.B}, ask)
+	retry := next.A
 	if next.B < b.over {
 		retry++
 	}
@@ -95,6 +98,7 @@ func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 	if cost <= 0 {
 		return s, Verdict{Remaining: r.left(at, now), Reset: at.A - now}
 	}
+	next.A += full
 	v := Verdict{Remaining: r.left(next, now), Reset: next.A - now}
 	if r.kind == LeakyQueue {
 		v.Delay = v.Reset
@@ -103,8 +107,11 @@ func (r *Rule) takeBucket(s State, now, cost int64) (State, Verdict) {
 }
 
 // within returns s, but not above full, as it may be when the clock has stepped
-// back, or the bucket was larger.
+// back. With a clock that does not, it is so by what a larger bucket admitted.
 func (b *bucket) within(s State, now int64) State {
+	if b.steady {
+		return s
+	}
 	if ahead := s.A - now; ahead > b.span || ahead == b.span && s.B < b.over {
 		return State{now + b.span, b.over}
 	}
@@ -126,18 +133,43 @@ func (b *bucket) add(at State, cost int64) State {
 	return at
 }
 
-// left returns the whole units that fit on top of at, which is not before now
-// and not above full.
+// Steady returns r for a clock that never steps back. A State that lies further
+// ahead than this bucket reaches is then known to be of a larger one of the same
+// rate, see Reads: it is left as it is, and refused until it has leaked.
+func (r *Rule) Steady() *Rule {
+	n := *r
+	n.bucket.steady = true
+	return &n
+}
+
+// Delay returns how long a LeakyQueue would keep cost units that came now, if
+// there were place for them; 0 if there never is.
+func (r *Rule) Delay(s State, now, cost int64) int64 {
+	if cost > r.quota {
+		return 0
+	}
+	if s = r.bucket.within(s, now); s.A <= now {
+		s = State{A: now}
+	}
+	return r.bucket.add(State{s.A - now, s.B}, cost).A
+}
+
+// left returns the whole units that fit on top of at, which is not before now.
 func (r *Rule) left(at State, now int64) int64 {
-	return r.quota - r.bucket.unit.ceil(r.bucket.count*(at.A-now)-at.B)
+	return max(r.quota-r.used(at, now), 0)
+}
+
+// used returns the units in use, a part of one counting as one.
+func (r *Rule) used(at State, now int64) int64 {
+	return r.bucket.unit.ceil(r.bucket.count*(at.A-now) - at.B)
 }
 
 func (r *Rule) refundBucket(s State, now, cost int64) State {
 	b := &r.bucket
-	if cost >= r.quota {
+	s = b.within(s, now)
+	if cost >= r.used(s, now) {
 		return State{}
 	}
-	s = b.within(s, now)
 	s.A -= cost * b.step
 	s.B += cost * b.rest
 	if s.B >= b.count {

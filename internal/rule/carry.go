@@ -52,17 +52,17 @@ func (r *Rule) carryBucket(old *Rule, s State, now int64) State {
 	}
 	b := &r.bucket
 	level := old.bucket.count*(s.A-now) - s.B
-	full := State{now + b.span, b.over}
-	hi, lo := bits.Mul64(uint64(level), b.unit.d)
-	if hi >= old.bucket.unit.d {
-		return full
+	most := uint64(r.quota) * b.unit.d
+	if b.steady && r.kind == LeakyQueue && old.kind == LeakyQueue {
+		most = maxSpan // those who wait were told when to leave: more may wait than capacity
 	}
-	q, rest := bits.Div64(hi, lo, old.bucket.unit.d)
-	if rest > 0 {
-		q++
-	}
-	if q >= uint64(r.quota)*b.unit.d {
-		return full
+	q := most
+	if hi, lo := bits.Mul64(uint64(level), b.unit.d); hi < old.bucket.unit.d {
+		whole, rest := bits.Div64(hi, lo, old.bucket.unit.d)
+		if rest > 0 {
+			whole++
+		}
+		q = min(whole, most)
 	}
 	level = int64(q)
 	ahead := b.leak.ceil(level)

@@ -101,7 +101,8 @@ func (r *Rule) Cells() int { return r.cells }
 // Take charges cost to a key whose state is s. A cost of 0 asks whether 1 would
 // pass. If the charge is refused or asks, next is s, with one exception: when s
 // lies further ahead than the rule can look, because the clock has stepped back,
-// next is s brought closer, and is to be kept although nothing was charged.
+// next is s brought closer, and is to be kept although nothing was charged. A
+// Steady bucket does not do that.
 func (r *Rule) Take(s State, now, cost int64) (next State, v Verdict) {
 	switch r.kind {
 	case FixedWindow:
