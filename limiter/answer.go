@@ -188,6 +188,16 @@ func interval(n int64, r Rate) time.Duration {
 	return time.Duration(min(d, 1<<62))
 }
 
+// units is how many a rate gives in d, rounded down.
+func units(d time.Duration, r Rate) int64 {
+	hi, lo := bits.Mul64(uint64(d), uint64(r.Count))
+	if hi >= uint64(r.Per) {
+		return 1 << 62
+	}
+	n, _ := bits.Div64(hi, lo, uint64(r.Per))
+	return int64(min(n, 1<<62))
+}
+
 // seconds rounds up to whole seconds.
 func seconds(d time.Duration) int64 {
 	if d <= 0 {

@@ -67,7 +67,9 @@ import (
 // the rules run before that, in order, and for one request each at most once:
 // Exempt, Cost, Tier, Key. If one of them panics, or the handler, the panic
 // passes through; what was charged until then stays charged. A charge is not
-// given back when the handler fails.
+// given back when the handler fails, nor to a client that leaves before it is
+// answered, while it is held by a LeakyQueue for example: leaving would be a way
+// around every limit.
 //
 // # The body of a refused request
 //
@@ -264,17 +266,9 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, b *bill) bool {
 			d.Allowed = false
 		}
 	}
-	var why refusal
-	switch {
-	case d.Allowed && d.Delay > 0:
+	why := reason(&d)
+	if why == notRefused && d.Delay > 0 {
 		why = g.hold(r.Context(), b, &d)
-	case d.Allowed:
-	case d.Degraded != nil && (d.By == nil || d.By.OnFailure != Local):
-		why = storeFailed
-	case d.Never:
-		why = tooCostly
-	default:
-		why = spent
 	}
 	if why != notRefused {
 		g.tell(r, b, &d, refused)

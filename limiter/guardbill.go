@@ -18,6 +18,7 @@ type bill struct {
 	charges []Charge
 	owners  []int32 // beside charges: the index of the rule
 	each    []Decision
+	local   bool // charges to limits that are Local were made in guard.local
 
 	trial       []Charge // of rules on trial
 	trialOwners []int32
@@ -126,19 +127,29 @@ func identity(r *http.Request, key string) string {
 // take makes the charges. If the store cannot, the policies of the limits
 // decide.
 func (b *bill) take(g *guard, ctx context.Context) Decision {
-	n := len(b.charges)
 	var d Decision
 	var err error
 	if g.memory != nil {
-		b.each = slices.Grow(b.each[:0], n)[:n]
-		d, err = g.memory.TakeInto(ctx, b.each, b.charges...)
+		d, err = g.memory.TakeInto(ctx, b.room(), b.charges...)
 	} else {
 		d, err = g.store.Take(ctx, b.charges...)
 	}
-	if err != nil {
+	if b.local = err != nil; b.local {
 		d = g.withoutStore(ctx, b.charges, err)
 	}
-	switch {
+	return b.keep(d)
+}
+
+// room is where a Memory puts decisions.
+func (b *bill) room() []Decision {
+	n := len(b.charges)
+	b.each = slices.Grow(b.each[:0], n)[:n]
+	return b.each
+}
+
+// keep puts the decisions on the charges beside them.
+func (b *bill) keep(d Decision) Decision {
+	switch n := len(b.charges); {
 	case n == 1:
 		b.each = append(b.each[:0], d)
 	case len(d.Each) == n:
@@ -220,12 +231,16 @@ func slides(l *Limit) bool {
 	return false
 }
 
-// refund gives charges back. A store that fails keeps them, which errs on
-// the safe side.
-func (b *bill) refund(g *guard, ctx context.Context, charges []Charge) error {
-	ctx = context.WithoutCancel(ctx) // that it ended is why
-	if g.memory != nil {
-		return g.memory.Refund(ctx, charges...)
+// refund gives the charges back that were just made, where they were. A store that
+// fails keeps them, which errs on the safe side; and so does one that let a
+// policy answer, for what it has charged is not known.
+func (b *bill) refund(g *guard, ctx context.Context, d *Decision) {
+	ctx = context.WithoutCancel(ctx) // that it ended may be why
+	switch {
+	case b.local:
+		local := slices.DeleteFunc(slices.Clone(b.charges), func(c Charge) bool { return c.Limit.OnFailure != Local })
+		_ = g.local.Refund(ctx, local...)
+	case d.Degraded == nil:
+		_ = g.store.Refund(ctx, b.charges...)
 	}
-	return g.store.Refund(ctx, charges...)
 }

@@ -11,12 +11,15 @@ import (
 // queues reports whether the request is to pass a LeakyQueue.
 func (b *bill) queues() bool {
 	for i := range b.charges {
-		if b.charges[i].Limit.rule.Kind() == rule.LeakyQueue {
+		if b.queue(i) {
 			return true
 		}
 	}
 	return false
 }
+
+// queue reports whether a charge is to a LeakyQueue.
+func (b *bill) queue(i int) bool { return b.charges[i].Limit.rule.Kind() == rule.LeakyQueue }
 
 // enter takes a place among the held for a request that is to pass a queue. If
 // there is none, or the queue is longer than the request may wait, it says so
@@ -24,60 +27,89 @@ func (b *bill) queues() bool {
 // of its middle, for those behind know when they leave.
 func (g *guard) enter(ctx context.Context, b *bill) (d Decision, why refusal) {
 	most := g.mayWait(ctx)
-	var stay time.Duration // away, until the queue is short enough
+	delay, queue := b.delay(g)
+	stay := delay - most // away, until the queue is short enough
+	if stay > 0 {
+		why = g.tooLong(ctx, b, most)
+	}
 	if n := g.held.Add(1); g.maxHeld >= 0 && n > int64(g.maxHeld) {
+		if why == notRefused || why == queueTooLong {
+			why = tooManyHeld
+		}
 		// All who are held now have left by then, whatever queue they are in.
-		if why, stay = tooManyHeld, g.maxDelay; stay < 0 {
-			stay = max(b.delay(g), time.Second)
+		if g.maxDelay >= 0 {
+			stay = max(stay, g.maxDelay)
+		} else {
+			stay = max(delay, time.Second)
 		}
-	} else if delay := b.delay(g); delay > most {
-		why, stay = queueTooLong, delay-most
-		if g.maxDelay >= 0 && b.idleDelay() > g.maxDelay {
-			why = tooCostly // it would wait too long in an empty queue as well
-		}
-	} else {
-		return d, notRefused
+	}
+	if why == notRefused {
+		return d, why
 	}
 	g.held.Add(-1)
 	d = b.asking(g, ctx)
-	switch {
-	case !d.Allowed: // and not by the queue alone
-		why = spent
-	case why == tooCostly:
-		d.Never = true
-	}
-	b.refuseQueue(&d, max(stay, d.RetryAfter))
-	return d, why
+	return d, b.refuseQueue(&d, queue, stay, why)
 }
 
-// delay is how long the longest of the queues would keep the request. Only a
-// Memory can be asked; with another Store it turns out when it has charged.
-func (b *bill) delay(g *guard) (longest time.Duration) {
-	if g.memory == nil {
-		return 0
+// tooLong is why a request is refused that would be held longer than it may be.
+func (g *guard) tooLong(ctx context.Context, b *bill, most time.Duration) refusal {
+	switch idle := b.idleDelay(); {
+	case ctx.Err() != nil:
+		return hungUp
+	case g.maxDelay >= 0 && idle > g.maxDelay:
+		return tooCostly // it would wait too long in an empty queue as well
+	case idle > most:
+		return tooHasty
 	}
+	return queueTooLong
+}
+
+// delay is how long the longest of the queues would keep the request, and which
+// charge that is to. Only a Memory can be asked; with another Store it turns out
+// when it has charged.
+func (b *bill) delay(g *guard) (longest time.Duration, queue int) {
+	queue = -1
 	for i := range b.charges {
-		if b.charges[i].Limit.rule.Kind() == rule.LeakyQueue {
-			longest = max(longest, g.memory.delay(&b.charges[i]))
+		if !b.queue(i) || b.repeats(i) {
+			continue
+		}
+		var d time.Duration
+		if g.memory != nil {
+			d = g.memory.delay(&b.charges[i], b.total(i))
+		}
+		if queue < 0 || d > longest {
+			longest, queue = d, i
 		}
 	}
-	return longest
+	return longest, queue
 }
 
 // idleDelay is how long the request would wait if nobody else did.
 func (b *bill) idleDelay() (longest time.Duration) {
-	for _, c := range b.charges {
-		if c.Limit.rule.Kind() == rule.LeakyQueue {
-			_, v := c.Limit.rule.Take(rule.State{}, 0, c.Cost)
-			longest = max(longest, time.Duration(v.Delay))
+	for i := range b.charges {
+		if b.queue(i) && !b.repeats(i) {
+			longest = max(longest, time.Duration(b.charges[i].Limit.rule.Delay(rule.State{}, 0, b.total(i))))
 		}
 	}
 	return longest
 }
 
-// asking is the decision on the charges if each were of one unit; nothing is
-// charged.
+// total is the cost of all charges to the limit and key of one.
+func (b *bill) total(i int) (cost int64) {
+	for _, c := range b.charges {
+		if c.Limit == b.charges[i].Limit && c.Key == b.charges[i].Key {
+			cost = sum(cost, c.Cost)
+		}
+	}
+	return cost
+}
+
+// asking is the decision on the charges, none of which is made. Another Store
+// than a Memory can only be asked whether it would admit one unit of each.
 func (b *bill) asking(g *guard, ctx context.Context) Decision {
+	if g.memory != nil {
+		return b.keep(g.memory.peek(b.room(), b.charges))
+	}
 	costs := make([]int64, len(b.charges))
 	for i := range b.charges {
 		costs[i], b.charges[i].Cost = b.charges[i].Cost, 0
@@ -89,30 +121,35 @@ func (b *bill) asking(g *guard, ctx context.Context) Decision {
 	return d
 }
 
-// refuseQueue makes d the refusal of the first queue, unless another limit
-// refuses already.
-func (b *bill) refuseQueue(d *Decision, retryAfter time.Duration) {
-	allowed := d.Allowed
-	d.Allowed, d.RetryAfter = false, retryAfter
-	for i := range b.each {
-		if e, l := &b.each[i], b.charges[i].Limit; allowed && l.rule.Kind() == rule.LeakyQueue {
-			e.Allowed, e.RetryAfter = false, retryAfter
-			d.By, d.Quota, d.Remaining, d.ResetAfter = l, e.Quota, e.Remaining, e.ResetAfter
-			return
-		}
+// refuseQueue makes d a refusal by the queue that the i-th charge is to, unless
+// another limit refuses longer, and returns why that is.
+func (b *bill) refuseQueue(d *Decision, i int, stay time.Duration, why refusal) refusal {
+	other := reason(d)
+	d.Allowed = false
+	if other == storeFailed {
+		return other
 	}
+	never := why == tooCostly || why == tooHasty
+	e := &b.each[i]
+	e.Allowed, e.Never, e.RetryAfter = false, e.Never || never, max(e.RetryAfter, stay)
+	if d.Never || !never && other != notRefused && d.RetryAfter > e.RetryAfter {
+		return other
+	}
+	d.By, d.Never, d.Quota, d.Remaining = b.charges[i].Limit, e.Never, e.Quota, e.Remaining
+	d.RetryAfter, d.ResetAfter = e.RetryAfter, e.ResetAfter
+	return why
 }
 
 // hold keeps an admitted request of a LeakyQueue until it is to leave, in the
 // request's own goroutine. If it ends meanwhile, its place in the queue passes
-// unused, and what else it was charged is given back.
+// unused, and nothing is given back: or leaving at once would be free, and let
+// anybody use up all places of a queue, whatever other limits say.
 func (g *guard) hold(ctx context.Context, b *bill, d *Decision) refusal {
 	if most := g.mayWait(ctx); d.Delay > most {
 		// Others came in between, or the Store could not be asked before. The
 		// place is the last one, or was an instant ago.
-		_ = b.refund(g, ctx, b.charges)
-		b.refuseQueue(d, d.Delay-most)
-		return queueTooLong
+		b.refund(g, ctx, d)
+		return b.refuseQueue(d, b.slowest(), d.Delay-most, g.tooLong(ctx, b, most))
 	}
 	timer := time.NewTimer(d.Delay)
 	defer timer.Stop()
@@ -120,16 +157,19 @@ func (g *guard) hold(ctx context.Context, b *bill, d *Decision) refusal {
 	case <-timer.C:
 		return notRefused
 	case <-ctx.Done():
+		return b.refuseQueue(d, b.slowest(), d.Delay, hungUp)
 	}
-	others := make([]Charge, 0, len(b.charges))
-	for _, c := range b.charges {
-		if c.Limit.rule.Kind() != rule.LeakyQueue {
-			others = append(others, c)
+}
+
+// slowest is the charge to the queue that has the request wait.
+func (b *bill) slowest() int {
+	queue := -1
+	for i := range b.charges {
+		if b.queue(i) && (queue < 0 || b.each[i].Delay > b.each[queue].Delay) {
+			queue = i
 		}
 	}
-	_ = b.refund(g, ctx, others)
-	b.refuseQueue(d, d.Delay)
-	return hungUp
+	return queue
 }
 
 // mayWait is how long a request may be held.

@@ -164,8 +164,8 @@ func TestHoldMaxHeld(t *testing.T) {
 	})
 }
 
-// A request that ends while it is held gives back what it was charged, and its
-// place among the held; that in the queue passes unused.
+// A request that ends while it is held gives back its place among the held. That
+// in the queue passes unused, and it stays charged.
 func TestHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueueGuard(func(g *Guard) { g.MaxHeld = 1 })
@@ -182,7 +182,7 @@ func TestHoldEnds(t *testing.T) {
 		assert.Empty(t, q.left, "not served")
 		assert.Equal(t, 503, w.Code, "for whoever is still there, such as a middleware with a timeout")
 		assert.Equal(t, "1", w.Header().Get("Retry-After"))
-		assert.EqualValues(t, 1000, q.remaining(t, q.other))
+		assert.EqualValues(t, 999, q.remaining(t, q.other))
 		assert.EqualValues(t, 19, q.remaining(t, q.queue))
 		assert.Equal(t, map[int]int{200: 1}, codes(q.ask(1)), "its place is free")
 		assert.Equal(t, []time.Duration{2 * time.Second}, q.left)
@@ -245,8 +245,7 @@ func TestHoldDeadline(t *testing.T) {
 	})
 }
 
-// Giving back goes to the store of whoever brought one, though the request has
-// ended.
+// Giving back goes to the store of whoever brought one.
 func TestHoldRefundsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &foreign{m: &Memory{}}
@@ -257,12 +256,18 @@ func TestHoldRefundsElsewhere(t *testing.T) {
 		assert.Equal(t, 429, ask(h, "GET", "/").Code)
 		assert.Equal(t, []Charge{{queue, "global", 2}}, store.refunded)
 
+		store.refunded = nil
 		h = (&Guard{MaxDelay: -1, Store: store, Rules: []Rule{{Key: Global, Limits: []*Limit{queue, other}}}}).Handler(ok200)
-		ctx, leave := context.WithCancel(context.Background())
-		time.AfterFunc(time.Millisecond, leave)
+		ctx, leave := context.WithTimeout(context.Background(), 4*time.Second)
+		defer leave()
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-		assert.Equal(t, []Charge{{other, "global", 1}}, store.refunded)
-		assert.NoError(t, store.ctx.Err(), "although the request's has ended")
+		assert.Equal(t, []Charge{{queue, "global", 1}, {other, "global", 1}}, store.refunded, "who could not have waited long enough")
+		assert.NoError(t, store.ctx.Err(), "whatever the request's says")
+		store.refunded = nil
+		hangUp, leave := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, leave)
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(hangUp))
+		assert.Empty(t, store.refunded, "who has left")
 	})
 }
 

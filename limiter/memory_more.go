@@ -1,6 +1,10 @@
 package limiter
 
-import "time"
+import (
+	"time"
+
+	"github.com/politehttp/polite/internal/rule"
+)
 
 // untilMore is how long until more than left units would be admitted, which no
 // decision on a sliding window tells; 0 if that is all there ever are, or they
@@ -24,9 +28,9 @@ func (m *Memory) untilMore(charge *Charge, left int64) time.Duration {
 	return d.RetryAfter
 }
 
-// delay is how long a LeakyQueue would keep a charge before it leaves; 0 if it
-// would not admit it. It charges nothing.
-func (m *Memory) delay(charge *Charge) time.Duration {
+// delay is how long a LeakyQueue would keep a charge of cost before it leaves, if
+// there were place for it; 0 if there never is. It charges nothing.
+func (m *Memory) delay(charge *Charge, cost int64) time.Duration {
 	c := m.start()
 	var s seat
 	steady := s.enter(c, charge)
@@ -37,7 +41,19 @@ func (m *Memory) delay(charge *Charge) time.Duration {
 			s = own
 		}
 	}
-	var d Decision
-	s.ask(&d, s.cost)
-	return d.Delay
+	var state rule.State
+	if s.slot >= 0 {
+		state = s.shard.slots[s.slot].state
+	}
+	return time.Duration(s.limit.rule.Delay(state, s.at, cost))
+}
+
+// peek says what Take would decide, and charges nothing. The decisions on each
+// charge are put into each.
+func (m *Memory) peek(each []Decision, charges []Charge) (d Decision) {
+	d.join(each, m.start().decide(each, charges, true))
+	if len(charges) > 1 {
+		d.Each = each
+	}
+	return d
 }

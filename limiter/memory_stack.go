@@ -40,25 +40,26 @@ func (m *Memory) stack(each []Decision, charges []Charge, d *Decision) error {
 				return err
 			}
 		}
-		allowed = c.decide(each, charges)
+		allowed = c.decide(each, charges, false)
 	}
 	d.join(each, allowed)
 	return nil
 }
 
-func (c *core) decide(each []Decision, charges []Charge) (allowed bool) {
+// decide decides on charges that make sense, and makes none if it is a peek.
+func (c *core) decide(each []Decision, charges []Charge, peek bool) (allowed bool) {
 	seats := seatPool.Get().(*[]seat)
 	if cap(*seats) < len(charges) {
 		*seats = make([]seat, len(charges))
 	}
 	st := stack{core: c, seats: (*seats)[:len(charges)]}
-	allowed = st.decide(each, charges)
+	allowed = st.decide(each, charges, peek)
 	clear(st.seats) // holds limits
 	seatPool.Put(seats)
 	return allowed
 }
 
-func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
+func (st *stack) decide(each []Decision, charges []Charge, peek bool) (allowed bool) {
 	steady := st.core.clock.steady()
 	due := st.core.due(steady)
 	st.head = none
@@ -76,7 +77,7 @@ func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 		s := &st.seats[i]
 		allowed = s.ask(&each[i], s.cost) && allowed
 	}
-	if allowed {
+	if allowed && !peek {
 		st.charge(steady)
 	} else {
 		st.decline(each)

@@ -41,7 +41,7 @@ import (
 //	  dry_run                  whether this is the limit on trial
 //	  admitted, near_limit, near_share, refused   requests
 //	  admitted_units, refused_units
-//	  never                    requests that cost more than the quota: no part of refused_units
+//	  never                    requests that cost more than can ever pass: no part of refused_units
 //	  window_seconds           of the limit; of a bucket the time to fill it; at least 1; 0 for a month
 //	  windows                  the last ones in which units were refused, oldest first
 //	    start

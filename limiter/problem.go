@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/politehttp/polite/internal/rule"
 )
 
 // A refusal is why a request is not admitted.
@@ -15,10 +17,24 @@ const (
 	spent                // a limit has not enough left
 	tooCostly            // and never will have
 	queueTooLong         // the wait in a LeakyQueue would be too long
+	tooHasty             // and be it empty, for the time that the request has
 	tooManyHeld          // or too many are waiting
 	hungUp               // the request ended while it was held
 	storeFailed          // and a limit is Closed
 )
+
+// reason is why a decision refuses.
+func reason(d *Decision) refusal {
+	switch {
+	case d.Allowed:
+		return notRefused
+	case d.Degraded != nil && (d.By == nil || d.By.OnFailure != Local):
+		return storeFailed
+	case d.Never:
+		return tooCostly
+	}
+	return spent
+}
 
 // The problem type of draft-ietf-httpapi-ratelimit-headers-11 section 5.1, and
 // its title.
@@ -38,7 +54,7 @@ var misleading = []string{
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decision, why refusal) {
 	status, retryAfter := http.StatusTooManyRequests, max(1, seconds(d.RetryAfter))
 	switch why {
-	case tooCostly:
+	case tooCostly, tooHasty:
 		retryAfter = -1
 	case storeFailed, hungUp:
 		status = http.StatusServiceUnavailable
@@ -156,6 +172,8 @@ func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
 		text = append(text, "The queue is too long for this request to wait in, under limit "...)
 	case tooManyHeld:
 		text = append(text, "Too many requests are waiting their turn, this one under limit "...)
+	case tooHasty:
+		text = append(text, "This request ends before its turn can come, though it were the only one, under limit "...)
 	default:
 		if c.Cost > 1 {
 			text = append(text, "This request costs "...)
@@ -175,10 +193,21 @@ func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
 	}
 	if why == tooCostly {
 		text = append(text, " Waiting will not help; ask for at most "...)
-		text = strconv.AppendInt(text, c.Limit.Quota(), 10)
+		text = strconv.AppendInt(text, g.mostAtOnce(c.Limit), 10)
 		text = append(text, " at once."...)
 	}
+	if why == tooHasty {
+		text = append(text, " Waiting will not help; the request needs more time."...)
+	}
 	return text
+}
+
+// mostAtOnce is the largest cost that a limit admits.
+func (g *guard) mostAtOnce(l *Limit) int64 {
+	if g.maxDelay < 0 || l.rule.Kind() != rule.LeakyQueue {
+		return l.Quota()
+	}
+	return min(l.Quota(), units(g.maxDelay, l.Rate()))
 }
 
 // appendSaid appends a limit as it is called in a sentence, and the end of that.
