@@ -323,3 +323,22 @@ func throttledBeforeTheWait(t *testing.T) {
 	assert.Greater(t, refused, 30)
 	assert.LessOrEqual(t, time.Since(start), time.Duration(50-refused)*time.Second, "those that were refused did not wait")
 }
+
+// A call that a pacer and a lane of the same pacer claim holds one place, so one
+// miss is one.
+func TestOnePlaceAdaptsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pacer.Pacer{AdaptInFlight: true}
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		})
+		tr := &polite.Transport{Base: base, Pacer: p, Lanes: []polite.Lane{{Pacer: p}}}
+		r, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
+		require.NoError(t, err)
+		resp, err := tr.RoundTrip(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		_, limit := p.InFlight("http://api.example:80")
+		assert.Equal(t, 18, limit)
+	})
+}

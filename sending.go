@@ -2,10 +2,12 @@ package polite
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/politehttp/polite/breaker"
 	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/retry"
 )
 
@@ -79,8 +81,12 @@ func (s *sending) adapt(resp *http.Response, err error) {
 	case resp.StatusCode >= 500:
 		return
 	}
-	for _, c := range s.call.places() {
-		c.Pacer.Adapt(c.Key, dropped)
+	places := s.call.places()
+	for i, c := range places {
+		// A pacer that a lane shares has one place for both.
+		if !slices.ContainsFunc(places[:i], func(p pacer.Claim) bool { return p.Pacer == c.Pacer && p.Key == c.Key }) {
+			c.Pacer.Adapt(c.Key, dropped)
+		}
 	}
 }
 

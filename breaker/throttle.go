@@ -41,6 +41,7 @@ type Throttle struct {
 
 	// Window is how far back calls count, in steps of a fortieth. Longer is
 	// calmer, and slower to see that an outage is over. Zero or negative: 10 s.
+	// More than an hour: an hour.
 	Window time.Duration
 
 	// MaxReject is the largest share of the calls that is refused. What is left
@@ -280,12 +281,15 @@ func (t *Throttle) k() float64 {
 	return max(1, t.K)
 }
 
+// longestWindow is so short that no count in a cell runs over.
+const longestWindow = time.Hour
+
 // width is of a cell.
 func (t *Throttle) width() int64 {
 	if t.Window <= 0 {
 		return int64(10*time.Second) / demandCells
 	}
-	return max(1, int64(t.Window)/demandCells)
+	return max(1, min(int64(t.Window), int64(longestWindow))/demandCells)
 }
 
 func (t *Throttle) maxReject() float64 {

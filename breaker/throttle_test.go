@@ -108,6 +108,14 @@ func TestThrottleWindow(t *testing.T) {
 	assert.Zero(t, th.Share(host, edge.Add(15*time.Second)))
 }
 
+// A window that is too long for the arithmetic is an hour.
+func TestThrottleLongestWindow(t *testing.T) {
+	th := &Throttle{PassEvery: -1, Window: math.MaxInt64}
+	reportTo(t, th, noon, times(20, Unreachable)...)
+	assert.Equal(t, 0.9, th.Share(host, noon.Add(time.Hour-2*time.Minute)))
+	assert.Zero(t, th.Share(host, noon.Add(time.Hour+time.Minute)), "forgotten")
+}
+
 // One call passes where none has for a second, whatever it draws.
 func TestThrottleLetsOneProbePass(t *testing.T) {
 	th := &Throttle{MaxReject: 1, MinCalls: 1}

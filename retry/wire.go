@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,19 +27,26 @@ func (a *Attempt) telling(h http.Header, r *http.Request, limit time.Duration) h
 	if with == nil {
 		with = make(http.Header, 2)
 	}
-	if name := http.CanonicalHeaderKey(p.AttemptHeader); name != "" {
-		if _, set := with[name]; !set {
-			with[name] = []string{strconv.Itoa(a.N)}
-		}
+	if name := p.AttemptHeader; name != "" && !isSet(h, name) {
+		with.Set(name, strconv.Itoa(a.N))
 	}
-	if name := http.CanonicalHeaderKey(p.DeadlineHeader); name != "" {
-		if _, set := with[name]; !set {
-			if left := a.left(r, limit); left > 0 {
-				with[name] = []string{strconv.FormatInt(max(1, left.Milliseconds()), 10)}
-			}
+	if name := p.DeadlineHeader; name != "" && !isSet(h, name) {
+		if left := a.left(r, limit); left > 0 {
+			with.Set(name, strconv.FormatInt(max(1, left.Milliseconds()), 10))
 		}
 	}
 	return with
+}
+
+// isSet reports whether h has the field, be it without a value, however its name
+// is written: what was set past http.Header's methods goes out as it is, too.
+func isSet(h http.Header, field string) bool {
+	for name := range h {
+		if strings.EqualFold(name, field) {
+			return true
+		}
+	}
+	return false
 }
 
 // left is how long the attempt has; zero: as long as it wants.

@@ -91,6 +91,7 @@ func TestFieldsOnTheWire(t *testing.T) {
 		{"part of a millisecond", onTheWire(nil), within(1500 * time.Microsecond), []answer{status(200)}, []string{"1 1"}},
 		{"at least one", onTheWire(nil), within(10 * time.Microsecond), []answer{status(200)}, []string{"1 1"}},
 		{"set by the caller", onTheWire(second), sets("Request-Attempt", "7"), []answer{busy, status(200)}, []string{"7 1000", "7 1000"}},
+		{"set in another case", onTheWire(second), sets("request-attempt", "7"), []answer{status(200)}, []string{"- 1000"}},
 		{"kept back by the caller", onTheWire(second), sets("Request-Timeout-Ms"), []answer{status(200)}, []string{"1 -"}},
 		{"only the attempt", steady(func(p *retry.Policy) { p.AttemptHeader, p.AttemptTimeout = "request-attempt", time.Second }), asIs, []answer{status(200)}, []string{"1 -"}},
 		{"only the deadline", steady(func(p *retry.Policy) { p.DeadlineHeader, p.AttemptTimeout = "request-timeout-ms", time.Second }), asIs, []answer{status(200)}, []string{"- 1000"}},
