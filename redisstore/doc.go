@@ -35,10 +35,13 @@
 // One string for each limit and key, of 42 or 50 bytes (a log: 16 more for each
 // request), which expires one to six seconds after it would equal that of a new
 // key. It holds the limit's rule and numbers, so that no limit reads the state of
-// another as its own: limits are known by their name, and one whose numbers have
-// changed takes over what is in use, as far as it fits. While a change is being
-// rolled out the value changes hands with each process that asks, and what is in
-// use is kept each time, rounded up to a unit between rules that differ.
+// another as its own. A limit is known by its name: give each its own, for two of
+// one name are one limit whose numbers change all the time. One whose numbers have
+// changed takes over what is in use, rounded up to a unit between rules that differ.
+// If more is in use than it has, it refuses, and the value stays as it is until so
+// much has come back. So while a change is being rolled out, and the value changes
+// hands with each process that asks, all together admit what the larger of the two
+// limits does.
 //
 // Redis 5 or later, or Valkey, will do. It is to keep what it has: give it
 // maxmemory-policy noeviction or volatile-ttl, as allkeys-lru makes limits new

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -118,6 +119,22 @@ func (m *model) replace(t *testing.T, l *limiter.Limit, key string, now int64) {
 	}
 	n.first = min(m.first, now) // in either unit not too late
 	*m = *n
+}
+
+// cutBy says that more is in use than a limit of other numbers has.
+func (m model) cutBy(l *limiter.Limit, key string, now int64) bool {
+	long := l.Kind() == "sliding_log" || l.Kind() == "sliding_buckets"
+	return m.rule.Used(m.state, m.long, m.at(now, key)) > l.Quota() && !(long && m.rule.Long())
+}
+
+// copy is a model of which m may forget. The entries of a History, which are two
+// numbers each, are its first field.
+func (m model) copy() model {
+	h := *m.long
+	entries := (*[][2]int64)(unsafe.Pointer(&h))
+	*entries = slices.Clone(*entries)
+	m.long = &h
+	return m
 }
 
 func (m *model) decision(v rule.Verdict) limiter.Decision {
@@ -250,10 +267,23 @@ func tale(t *testing.T, s *Store, seed uint64, steps int) {
 			}
 			i := slices.Index(models, m)
 			l := randomLimit(t, rng, name(i))
+			before, cut := m.copy(), m.copy().cutBy(l, key, *now)
 			m.replace(t, l, key, *now)
 			// A charge of the smallest cost makes Redis carry the state over now.
 			d, err := s.Take(t.Context(), l.Charge(key, 1))
 			v, keep := m.ask(key, *now, 1)
+			if cut { // it is refused, and all is as it was for who asks with the numbers of before
+				require.NoError(t, err)
+				require.False(t, d.Allowed, say("cut"))
+				require.Zero(t, d.Remaining, say("cut"))
+				require.GreaterOrEqual(t, d.RetryAfter, m.decision(v).RetryAfter, say("cut"))
+				if *m = before; m.rule.Long() {
+					m.ask(key, *now, 1) // the clock may have stepped back
+				} else {
+					m.state, _ = m.rule.Take(m.state, m.at(*now, key), 0)
+				}
+				continue
+			}
 			if v.Allowed() || !m.rule.Long() {
 				keep()
 			}

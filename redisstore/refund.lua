@@ -12,7 +12,7 @@ if given == '' then
 end
 local now = seconds * 1000000 + micros
 local period, muldiv, whole, entries, logged, carry = rare()
-local states, lives = {}, {}
+local states, lives, specs = {}, {}, {}
 
 for i = 1, #KEYS do
   local spec, charge = ARGV[2 * i], ARGV[2 * i + 1]
@@ -26,18 +26,23 @@ for i = 1, #KEYS do
     end
   end
 
-  local value = redis.pcall('GET', KEYS[i])
+  local value = redis.pcall('GETRANGE', KEYS[i], '0', longest)
   if type(value) == 'table' then -- an error
     return string.find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
   end
-  if value and cost > 0 then
+  if value ~= '' and cost > 0 then
     if string.find(value, spec, 1, true) ~= 1 then
-      value = carry(value, kind, x, y, quota, now, periodEnd)
-      if not value then
+      local state, how = carry(value, kind, x, y, quota, now, periodEnd, 1)
+      if not state then
         return 'j' .. i
+      elseif how == 'new' then
+        value = spec .. state
+      else -- what is in use stays under the numbers of the value
+        spec, kind = sub(value, 1, start - 1), sub(value, 2, 2)
+        x, y, quota = unpack('<ddd', spec, 3)
       end
-      value = spec .. value
     end
+    specs[i] = spec
     lives[i] = 0 -- equals new: the key goes
     if kind == 'l' or kind == 's' then
       local times, counts = entries(value, x, y, now)
@@ -105,7 +110,7 @@ end
 
 for i, a in pairs(lives) do
   if a > now then
-    keep(i, states[i], a, false, now)
+    keep(i, specs[i], states[i], a, false, now)
   else
     redis.call('DEL', KEYS[i])
   end

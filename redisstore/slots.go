@@ -182,14 +182,11 @@ func (s *Store) inquire(ctx, limited context.Context, h, refusing *half) {
 	h.decision = h.join(of, true)
 }
 
-// asking is the stack with the cost 0, which charges nothing.
+// asking is the stack, but charges nothing. When there will be room depends on the
+// costs, so these stay.
 func (st *stack) asking() *stack {
 	asking := *st
-	asking.seats = make([]seat, len(st.seats))
-	for i, c := range st.seats {
-		c.cost = 0
-		asking.seats[i] = c
-	}
+	asking.asks = true
 	return &asking
 }
 

@@ -179,7 +179,7 @@ func TestGlobalDecidesAsOthers(t *testing.T) {
 				now += random.Int64N(400_000)
 				var mine, theirs []limiter.Charge
 				for range 2 + random.IntN(3) {
-					i, key, cost := random.IntN(len(apart)), string(rune('a'+random.IntN(3))), random.Int64N(2)
+					i, key, cost := random.IntN(len(apart)), string(rune('a'+random.IntN(3))), random.Int64N(2)*(1+random.Int64N(2)*random.Int64N(4))
 					mine, theirs = append(mine, apart[i].Charge(key, cost)), append(theirs, together[i].Charge(key, cost))
 				}
 				got, err := s.Take(t.Context(), mine...)
@@ -188,6 +188,34 @@ func TestGlobalDecidesAsOthers(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, plainly(want), plainly(got), "seed %d: %v", seed, mine)
 			}
+		}
+	})
+}
+
+// Which limit is told to refuse longest, and until when, is of the costs that were
+// asked, though a Global limit is only asked and not charged.
+func TestGlobalAsksTheCost(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		for _, isGlobal := range []bool{false, true} {
+			s := storeAt(t, addr)
+			own := made(limiter.TokenBucket("own", limiter.Per(1, time.Second), 5))
+			all := made(limiter.SlidingLog("all", 10, time.Hour))
+			all.Global = isGlobal
+			s.Prefix = fmt.Sprint("global ", isGlobal)
+			for _, c := range []limiter.Charge{all.Charge("", 6), own.Charge("u", 5)} {
+				d, err := s.Take(t.Context(), c)
+				require.NoError(t, err)
+				require.True(t, d.Allowed)
+			}
+			d, err := s.Take(t.Context(), own.Charge("u", 5), all.Charge("", 5))
+			require.NoError(t, err)
+			require.Equal(t, all, d.By)
+			require.Greater(t, d.RetryAfter, 59*time.Minute)
+			require.False(t, d.Each[1].Allowed)
+			require.Equal(t, d.RetryAfter, d.Each[1].RetryAfter)
+			d, err = s.Take(t.Context(), all.Charge("", 4))
+			require.NoError(t, err)
+			require.True(t, d.Allowed, "nothing was charged")
 		}
 	})
 }

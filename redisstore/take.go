@@ -91,6 +91,7 @@ type stack struct {
 	seats   []seat   // one for each limit and key
 	of      []int    // the seat of each charge; nil: each has its own
 	keys    []string // of the seats
+	asks    bool     // only: nothing is to be charged
 }
 
 // A seat is what a decision charges to one limit and key.
@@ -214,7 +215,7 @@ func (s *Store) send(ctx context.Context, script *Script, st *stack) (answer, er
 
 // args are those of take and of refund.
 func (s *Store) args(st *stack) []string {
-	args := make([]string, 1, 1+2*len(st.seats))
+	args := make([]string, 1, 2+2*len(st.seats))
 	if s.now != nil {
 		args[0] = strconv.FormatInt(s.now(), 10)
 	}
@@ -225,6 +226,9 @@ func (s *Store) args(st *stack) []string {
 			charge += c.ends.about(c.rule, s.redisTime())
 		}
 		args = append(args, c.specFor(c.key), charge)
+	}
+	if st.asks {
+		args = append(args, "")
 	}
 	return args
 }

@@ -4,12 +4,14 @@
 -- and the charge: the cost, and in the same form for a bucket by how much it moves
 -- the instant from which it is empty, and the part over; and how far ahead that
 -- may lie, and the part over; for a calendar five ends of periods about now.
--- Cost 0 asks whether 1 would pass and writes nothing.
+-- Cost 0 asks whether 1 would pass and writes nothing. One argument more, and
+-- nothing is charged, whatever the costs.
 --
 -- The answer is 1 if all were charged, else 0; the time, as seconds and
 -- microseconds; and for each key, after one semicolon, its value as it was before,
--- or - for none, from which the caller works out the rest. Of a log the state is:
--- all units, the last entry's time, and when there will be room, or 0.
+-- or - for none, from which the caller works out the rest. A bucket can hold more
+-- than its quota: what was charged while that was larger. Of a log the state is: all
+-- units, the last entry's time, and when there will be room, or 0.
 --
 -- Or nothing was done: o and the time if a calendar's periods lie elsewhere;
 -- j and the number of a key, the first being 1, that holds no value of ours.
@@ -23,7 +25,7 @@ if given == '' then
 end
 local now = seconds * 1000000 + micros
 local period, muldiv, whole, entries, logged, carry
-local ok, told = true, nil
+local ok, told = #ARGV == 2 * n + 1, nil
 
 -- What is to be written: of one key here, of several in tables.
 local state, ends, was
@@ -35,7 +37,7 @@ end
 for i = 1, n do
   local spec, charge = ARGV[2 * i], ARGV[2 * i + 1]
   local kind = sub(spec, 2, 2)
-  local value = pcall('GET', KEYS[i])
+  local value = pcall('GETRANGE', KEYS[i], '0', longest)
   local cost, periodEnd, periodNext
   if kind == 'd' then
     if not period then
@@ -49,6 +51,10 @@ for i = 1, n do
 
   state, ends, was = false, 0, false
   local changed, fix, fixed = false, nil, nil -- what is to be kept if nothing is charged
+  local own, how = spec, nil -- the numbers that it is kept under; and how they became these
+  if value == '' then
+    value = false
+  end
   local size = value and #value
   if value then
     if type(value) == 'table' then -- an error
@@ -59,9 +65,18 @@ for i = 1, n do
         period, muldiv, whole, entries, logged, carry = rare()
       end
       local x, y, quota = unpack('<ddd', spec, 3)
-      value, changed = carry(value, kind, x, y, quota, now, periodEnd), true
+      local mended, mendedEnds
+      local units = unpack('<d', charge, 1)
+      own = sub(value, 1, start - 1)
+      value, how, mended, mendedEnds = carry(value, kind, x, y, quota, now, periodEnd, units)
       if not value then
         return 'j' .. i
+      end
+      if how == 'new' then
+        own, changed = spec, true
+      elseif mended and units > 0 and mendedEnds > now then
+        fixes = fixes or {}
+        fixes[i] = { own, mended, mendedEnds }
       end
       value = spec .. value
       size = #value
@@ -78,7 +93,7 @@ for i = 1, n do
         return 'j' .. i
       end
       a, b = unpack('<dd', value, start)
-      was = not changed and a
+      was = not how and a
     end
     if b ~= 0 or part > 0 then
       x = unpack('<d', spec, 3)
@@ -89,8 +104,16 @@ for i = 1, n do
     if not (a >= 0 and a <= most and a % 1 == 0) then
       return 'j' .. i
     end
-    if a - now > span or a - now == span and b < over then
-      a, b, changed = now + span, over, true
+    local full, least = span, over
+    if how == 'same' then
+      local y, quota
+      x, y, quota = unpack('<ddd', own, 3)
+      full = math.ceil(quota * y / x)
+      least = x * full - quota * y
+    end
+    if how ~= 'cut' and (a - now > full or a - now == full and b < least) then -- the clock has stepped back
+      a, b, changed = now + full, least, true
+      seen = spec .. pack('<dd', a, b)
     end
     if changed then
       fix, fixed = pack('<dd', a, b), a
@@ -120,7 +143,7 @@ for i = 1, n do
       if not (a >= 0 and a <= most and a % 1 == 0 and b >= 0 and b <= most and b % 1 == 0) then
         return 'j' .. i
       end
-      was = not changed and a
+      was = not how and a
     end
     if kind == 'd' then
       if a > periodNext then -- the clock has stepped back by more than a midnight
@@ -161,7 +184,7 @@ for i = 1, n do
           c >= 0 and c <= 4294967295 and c % 1 == 0) then
         return 'j' .. i
       end
-      was = not changed and a
+      was = not how and a
     end
     local from = a - 2 * x
     if a <= now then
@@ -275,17 +298,17 @@ for i = 1, n do
   if states then
     states[i], lives[i], olds[i] = state, ends, was
   end
-  if changed and cost > 0 and fixed > now then
+  if changed and how ~= 'cut' and cost > 0 and fixed > now then
     fixes = fixes or {}
-    fixes[i] = { fix, fixed }
+    fixes[i] = { own, fix, fixed }
   end
   told = told and told .. seen or seen
 end
 
 if not ok then
-  if fixes then -- what the clock's steps and new numbers have made of a state is kept
+  if fixes then -- what the clock's steps and other numbers have made of a state is kept
     for i, fix in pairs(fixes) do
-      keep(i, fix[1], fix[2], false, now)
+      keep(i, fix[1], fix[2], fix[3], false, now)
     end
   end
   return '0' .. seconds .. ',' .. micros .. ';' .. told
@@ -293,10 +316,10 @@ end
 if states then
   for i = 1, n do
     if states[i] then
-      keep(i, states[i], lives[i], olds[i], now)
+      keep(i, ARGV[2 * i], states[i], lives[i], olds[i], now)
     end
   end
 elseif state then
-  keep(1, state, ends, was, now)
+  keep(1, ARGV[2], state, ends, was, now)
 end
 return '1' .. seconds .. ',' .. micros .. ';' .. told

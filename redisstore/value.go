@@ -200,7 +200,13 @@ var errAnswer = errors.New("redisstore: a script has answered something that it 
 // asked of a key at this level; room is only known of the cost that was asked.
 func (p *plan) verdict(l level, key string, now, cost int64) rule.Verdict {
 	if !p.rule.Long() {
-		_, v := p.rule.Take(l.state, p.at(key, now), cost)
+		at := p.at(key, now)
+		if p.weight > 0 {
+			if beyond, state := p.beyond(l.state, at); beyond > 0 {
+				return p.overfull(state, beyond, at, cost)
+			}
+		}
+		_, v := p.rule.Take(l.state, at, cost)
 		return v
 	}
 	quota, window := p.rule.Quota(), p.rule.Window()
@@ -216,6 +222,29 @@ func (p *plan) verdict(l level, key string, now, cost int64) rule.Verdict {
 	case cost > 0:
 		v.Remaining -= cost
 		v.Reset = p.stamp(now) + window - now
+	}
+	return v
+}
+
+// beyond returns by how much a bucket holds more than its quota, as time, and its
+// state without that: it was charged while the quota was larger. A script never
+// answers one that is further ahead since the clock has stepped back.
+func (p *plan) beyond(s rule.State, at int64) (int64, rule.State) {
+	span, over := p.instants(p.rule.Quota())
+	beyond := s.A - at - span
+	if s.B < over {
+		beyond++
+	}
+	return beyond, rule.State{A: s.A - beyond, B: s.B}
+}
+
+// overfull is the verdict on a bucket that is full in beyond at the soonest.
+func (p *plan) overfull(full rule.State, beyond, at, cost int64) rule.Verdict {
+	_, later := p.rule.Take(full, at, cost)
+	_, v := p.rule.Take(full, at, 0)
+	v.Remaining, v.Reset, v.Retry = 0, v.Reset+beyond, later.Retry
+	if later.Retry != rule.Never {
+		v.Retry += beyond
 	}
 	return v
 }

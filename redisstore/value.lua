@@ -24,6 +24,7 @@
 local floor, sub = math.floor, string.sub
 local most = 9007199254740992 -- 2^53
 local start, offset = 27, '26' -- of the state
+local longest = '20000' -- what is read of a value: none has as many bytes
 
 -- Where there is no struct, as in miniredis, this does what is needed of it. What
 -- is not a whole number reads as a negative one.
@@ -69,7 +70,8 @@ local struct = rawget(_G, 'struct') or (function()
 end)()
 local pack, unpack = struct.pack, struct.unpack
 
--- keep writes a state that ends then, over one that has ended at was, or over none.
+-- keep writes a state that ends then under the numbers of spec, over one of the
+-- same numbers that has ended at was, or over anything.
 --
 -- A key outlives its state by one to six seconds: it goes at the end of the slice
 -- of four that the instant a second after the state's end falls into. So it need
@@ -79,14 +81,14 @@ local pack, unpack = struct.pack, struct.unpack
 -- which was read a little before. A time that was passed does not run.
 --
 -- One charge in sixteen tells it anyway: somebody may have made the key permanent.
-local function keep(i, state, ends, was, now)
+local function keep(i, spec, state, ends, was, now)
   local slice = ends + 1048576
   slice = slice - slice % 4194304
   if was and was + 1048576 >= slice and was + 1048576 < slice + 4194304 and now % 16 > 0 then
     redis.call('SETRANGE', KEYS[i], offset, state)
   else
     local life = floor((slice + 4194304 - now) / 1000) + (ARGV[1] == '' and 2 or 60000)
-    redis.call('SET', KEYS[i], ARGV[2 * i] .. state, 'PX', life)
+    redis.call('SET', KEYS[i], spec .. state, 'PX', life)
   end
 end
 
@@ -237,18 +239,40 @@ local function rare()
   end
 
   -- carry turns a value that a limit with other numbers wrote into the state of
-  -- this one: units in use stay in use, as far as they fit. It returns nil for
-  -- junk.
-  local function carry(value, kind, x, y, quota, now, periodEnd)
+  -- this one. It returns the state, and how it came about:
+  --
+  --   same  only the quota differs, which a state does not depend on
+  --   new   units in use stay in use
+  --   cut   more is in use than this limit has: it is full, and cost units will not
+  --         fit before they would by the numbers of the value
+  --
+  -- But for new, the value must stay as it is unless something is charged, or who
+  -- asks with the larger limit would find less in use. If it has to be mended since
+  -- the clock has stepped back, its own state and the end of that follow. It returns
+  -- nil for junk.
+  local function carry(value, kind, x, y, quota, now, periodEnd, cost)
     local was, size = sub(value, 2, 2), #value
     local short = size == 42 and string.find(was, '[bfwd]') or size == 50 and was == 'c'
     if sub(value, 1, 1) ~= '1' or size < 50 and not short then
       return nil
     end
     local ox, oy, oquota = unpack('<ddd', value, 3)
-    if not whole(ox) or not whole(oy) or not whole(oquota) or ox == 0 then
+    if not whole(ox) or not whole(oy) or not whole(oquota) or ox == 0 or was == 'b' and not whole(oquota * oy) then
       return nil
     end
+    local fits = math.max(quota - math.max(cost, 1), 0) -- that may be in use for cost to fit
+    local mended, mendedEnds
+
+    -- full returns a state with no room, and none for cost before the instant.
+    local function full(at)
+      if kind ~= 'b' then
+        return started(kind, x, y, quota, now, quota, periodEnd), 'cut', mended, mendedEnds
+      end
+      local ahead = ceil(quota * y / x)
+      local more = math.max(at - now - floor((quota - fits) * y / x), 0)
+      return pack('<dd', now + ahead + more, ahead * x - quota * y), 'cut', mended, mendedEnds
+    end
+
     local long = kind == 'l' or kind == 's'
     if was == 'l' or was == 's' then
       local times, counts = entries(value, ox, oy, now)
@@ -267,9 +291,18 @@ local function rare()
         end
       end
       if long then
-        return logged(at, units)
+        return logged(at, units), 'new'
+      elseif used > quota then
+        if unpack('<d', value, start) > stamp(now, oy) then
+          mended, mendedEnds = logged(times, counts), times[#times] + ox
+        end
+        local m = 1
+        while used - counts[m] > fits do
+          used, m = used - counts[m], m + 1
+        end
+        return full(times[m] + ox)
       end
-      return started(kind, x, y, quota, now, used, periodEnd)
+      return started(kind, x, y, quota, now, used, periodEnd), 'new'
     end
     if not short then
       return nil
@@ -279,7 +312,7 @@ local function rare()
     if not whole(a) or not whole(b) or not whole(c) then
       return nil
     elseif was == kind and ox == x and oy == y then
-      return sub(value, start)
+      return sub(value, start), 'same'
     end
     local units = 0
     if was == 'b' then
@@ -290,34 +323,39 @@ local function rare()
       local over = ox * span - oquota * oy
       if a - now > span or a - now == span and b < over then
         a, b = now + span, over
+        mended, mendedEnds = pack('<dd', a, b), a
       end
       if a > now then
         local level = ox * (a - now) - b
         local used = floor(level / oy)
         local part = level - used * oy
-        if kind == 'b' then -- parts of a unit stay, rounded up to what this rate can tell
+        if used > quota or used == quota and part > 0 then
+          return full(a - floor((b + fits * oy) / ox))
+        elseif kind == 'b' then -- parts of a unit stay, rounded up to what this rate can tell
           local q, more = muldiv(y, part, oy)
           if more > 0 then
             q = q + 1
           end
-          if used < quota and used * y + q < quota * y then
-            level = used * y + q
-          else
-            level = quota * y
-          end
+          level = used * y + q
           local ahead = ceil(level / x)
-          return pack('<dd', now + ahead, ahead * x - level)
+          return pack('<dd', now + ahead, ahead * x - level), 'new'
         end
         units = part > 0 and used + 1 or used
       end
     elseif was == 'f' or was == 'w' or was == 'd' then
       if a > now then
         units = math.min(b, oquota)
+        if was ~= 'd' and a - now > ox then
+          a = now + ox
+          mended, mendedEnds = pack('<dd', a, b), a
+        end
       end
     elseif a > now then
       local since = now - (a - 2 * ox)
       if since < 0 then
         units = b + c
+        a = (floor(now / ox) + 2) * ox
+        mended, mendedEnds = pack('<ddd', a, 0, math.min(units, 4294967295)), a
       elseif since >= ox then
         units = muldiv(c, 2 * ox - since, ox)
       else
@@ -325,7 +363,10 @@ local function rare()
       end
       units = math.min(units, oquota)
     end
-    return started(kind, x, y, quota, now, units, periodEnd)
+    if units > quota then
+      return full(a)
+    end
+    return started(kind, x, y, quota, now, units, periodEnd), 'new'
   end
 
   return period, muldiv, whole, entries, logged, carry
