@@ -7,7 +7,7 @@
 
 local given = ARGV[1]
 local now = clock(given)
-local value = redis.pcall('GET', KEYS[1])
+local value = get(KEYS[1])
 if not value then
   return '0'
 end

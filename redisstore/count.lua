@@ -3,8 +3,8 @@ local exact = 9007199254740992 -- 2^53
 
 -- count returns what was used, or nil for junk.
 local function count(key)
-  local value = redis.pcall('GET', key)
-  if not value then
+  local value = redis.pcall('GETRANGE', key, '0', '32') -- longer is junk
+  if value == '' and redis.call('EXISTS', key) == 0 then
     return 0
   end
   local used = type(value) == 'string' and string.match(value, '^1q(%d+)$')

@@ -7,7 +7,7 @@
 local given = ARGV[1]
 local now = clock(given)
 local till = now + ARGV[2]
-local value = redis.pcall('GET', KEYS[1])
+local value = get(KEYS[1])
 local p
 if value then
   p = type(value) == 'string' and read(value, now)

@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite/limiter"
+	"github.com/politehttp/polite/pacer"
 )
 
 // sized are limits of one name and of every rule with a quota of n.
@@ -153,6 +156,55 @@ func TestHugeJunk(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorAs(t, d.Degraded, new(*JunkError), name)
 			require.ErrorAs(t, s.Refund(t.Context(), c), new(*JunkError), name)
+		}
+	})
+}
+
+// Two paces of one key, as in a rolling deploy, grant together what the larger of
+// them does: Burst + Rate × T in any interval T.
+func TestTwoPacesAtOnce(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		now := clocked(s)
+		even := func(n int64) pacer.Pace {
+			return pacer.Pace{Rate: pacer.Per(n, time.Second), Shape: pacer.LeakyBucket}
+		}
+		for i, paces := range [][]pacer.Pace{
+			{perSecond(10, 10), perSecond(10, 100)},
+			{perSecond(1, 1), perSecond(1, 20)},
+			{even(10), perSecond(10, 100)},
+			{perSecond(10, 1), perSecond(10, 50), perSecond(10, 10), even(10)},
+			{perSecond(5, 10), perSecond(10, 100)},
+		} {
+			for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
+				*now = 1_790_000_000_000_000
+				key := fmt.Sprint("two ", i, wait)
+				var burst, rate int64
+				var granted []int64
+				for _, p := range paces {
+					burst, rate = max(burst, p.Burst), max(rate, p.Rate.Count)
+				}
+				for round := range 40 {
+					for {
+						g, err := s.Reserve(t.Context(), key, paces[round%len(paces)], 1, wait)
+						if err != nil {
+							require.ErrorAs(t, err, new(*pacer.WaitError))
+							break
+						}
+						granted = append(granted, *now+g.Wait.Microseconds())
+					}
+					*now += 1_000_000
+				}
+				slices.Sort(granted)
+				over := int64(0) // Burst + Rate × T
+				for from := range granted {
+					for to := from; to < len(granted); to++ {
+						over = max(over, int64(to-from+1)-burst-(rate*(granted[to]-granted[from])+999_999)/1_000_000)
+					}
+				}
+				require.Zero(t, over, "%v", paces)
+				require.Greater(t, len(granted), 39, "%v", paces)
+			}
 		}
 	})
 }

@@ -12,7 +12,9 @@
 --   seen     the latest time of the clock
 --   paid     the instant, and part/x of a microsecond, at which the bucket holds
 --            nothing: what is granted is paid for by then
---   most     the largest grant since the bucket was new
+--   most     the largest grant since the bucket was new, and the largest burst of
+--            those who asked before with another: it is not new before it is full
+--            under that, or they would find it so
 --   last     the latest instant granted, and the units granted for it
 --   hold     nobody is granted an instant before it
 --
@@ -23,6 +25,17 @@ local floor, ceil, format, match = math.floor, math.ceil, string.format, string.
 local exact = 9007199254740992 -- 2^53
 local span = 2251799813685248 -- 2^51
 local places = 32
+local longest = 8192 -- no pace has as many bytes
+
+-- get returns a value, or junk for one that is longer than any of ours: it is not
+-- read, for that would keep Redis busy.
+local function get(key)
+  local value = redis.pcall('GETRANGE', key, '0', '8192')
+  if value == '' and redis.call('EXISTS', key) == 0 then
+    return false
+  end
+  return type(value) == 'string' and #value <= longest and value or { value }
+end
 
 -- plus returns zi + zr/x + w/x, and minus the difference.
 local function plus(zi, zr, w, x)
@@ -66,7 +79,7 @@ local function fresh(p)
     local zi, zr = plus(p.zi, p.zr, math.max(p.burst, p.most) * p.y, p.x)
     full = math.max(full, zi + (zr > 0 and 1 or 0))
   else
-    full = math.max(full, p.last + ceil(p.units * p.y / p.x))
+    full = math.max(full, p.last + ceil(math.max(p.units, p.most) * p.y / p.x))
   end
   return full
 end

@@ -23,7 +23,7 @@ const closedFor = time.Second
 // A JunkError says that a Redis key of the Store's holds something else: a value
 // that no Store wrote, or one that a newer version did. It is neither read nor
 // replaced, however long it is, and the limit's OnFailure answers for that key's
-// decisions. An empty string is as no value.
+// decisions.
 type JunkError struct{ Key string }
 
 // Error names the key.

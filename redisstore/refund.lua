@@ -30,6 +30,9 @@ for i = 1, #KEYS do
   if type(value) == 'table' then -- an error
     return string.find(value.err, 'WRONGTYPE', 1, true) and 'j' .. i or value
   end
+  if value == '' and redis.call('EXISTS', KEYS[i]) == 1 then
+    return 'j' .. i
+  end
   if value ~= '' and cost > 0 then
     if string.find(value, spec, 1, true) ~= 1 then
       local state, how = carry(value, kind, x, y, quota, now, periodEnd, 1)

@@ -13,7 +13,7 @@ local now = clock(given)
 -- adapt makes p a pace of other numbers: what was used stays used, and what
 -- was there stays there.
 local function adapt(p)
-  local from = math.max(now, p.hold)
+  local from, widest = math.max(now, p.hold), math.max(p.burst, p.most)
   if p.x == 0 then -- held, and nothing is known: one unit is there at its end
     p.zi, p.zr = minus(p.hold, 0, y, x)
   elseif p.kind == 'e' then
@@ -36,9 +36,7 @@ local function adapt(p)
       p.zi, p.zr = from + span, 0
     end
   end
-  if p.most * y > span or p.most * y / x > span then
-    p.most = 0
-  end
+  p.most = math.min(widest, floor(span / y))
   if p.units * y > span or p.units * y / x > span then
     p.units = 1
   end
@@ -46,7 +44,7 @@ local function adapt(p)
   forget(p, now)
 end
 
-local value = redis.pcall('GET', KEYS[1])
+local value = get(KEYS[1])
 local p
 if value then
   p = type(value) == 'string' and read(value, now)
@@ -94,7 +92,7 @@ if granted and place then
   p.changed = true
 elseif granted and n > 0 then
   receipt = format('%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f', p.era, at, n, p.grants + 1, p.zi, p.zr, p.most, p.last, p.units)
-  p.grants, p.zi, p.zr, p.most, p.last, p.units = p.grants + 1, zi, zr, math.max(p.most, n), at, n
+  p.grants, p.zi, p.zr, p.most, p.last, p.units = p.grants + 1, zi, zr, kind == 'p' and math.max(p.most, n) or p.most, at, n
   p.changed = true
 end
 if p.changed then -- though nothing is granted: by the next time the clock has gone on

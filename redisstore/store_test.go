@@ -180,7 +180,7 @@ func TestJunk(t *testing.T) {
 			require.NoError(t, err)
 			spec := p.specFor("k")
 			for _, junk := range []string{
-				"list", "hello", "0", "42", "1", "1b", "1b5,0,7;1796057961231399,1", spec[:20],
+				"list", "", "hello", "0", "42", "1", "1b", "1b5,0,7;1796057961231399,1", spec[:20],
 				pack("1b", 1, 2, 3), pack("1b", 0, 0, 0, 1, 1), pack("1b", 1, 0, 9, 1, 1), pack("1b", 5, 1, 7, 1, 5), pack("1b", 5, 1, 7, -1, 1),
 				pack("1z", 1, 2, 3, 4, 5), pack("1c", 5, 0, 1, 1, 2), pack("1f", 5, 0, 1, 1, 2, 3), pack("1f", maxExact+2, 0, 1, 1, 2),
 				pack("2b", 1, 6000000, 10, 1796057961231399, 0), "3" + pack(spec[1:], 1796057961231399, 0), strings.Repeat("1", 10_000),

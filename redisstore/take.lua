@@ -53,6 +53,9 @@ for i = 1, n do
   local changed, fix, fixed = false, nil, nil -- what is to be kept if nothing is charged
   local own, how = spec, nil -- the numbers that it is kept under; and how they became these
   if value == '' then
+    if pcall('EXISTS', KEYS[i]) == 1 then
+      return 'j' .. i
+    end
     value = false
   end
   local size = value and #value
