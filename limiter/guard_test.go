@@ -149,6 +149,24 @@ func TestGuardHugeCosts(t *testing.T) {
 	assert.Equal(t, 429, ask(h, "GET", "/x").Code)
 }
 
+// A cost beyond what most limits have is charged in full to one that has it.
+func TestGuardCostsOfALargeLimit(t *testing.T) {
+	for _, quota := range []int64{1 << 53, 1 << 60, 1 << 62} {
+		for _, more := range []int64{-1, 0, 1, 1 << 61} {
+			cost := quota/2 + more
+			bytes := made(FixedWindow("bytes", quota, time.Hour, ToFirst))
+			h := (&Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{bytes}, Cost: func(*http.Request) int64 { return cost }}}}).Handler(ok200)
+			n := 0
+			for range 3 {
+				if ask(h, "GET", "/").Code == 200 {
+					n++
+				}
+			}
+			assert.EqualValues(t, quota/cost, n, "%d of %d", cost, quota)
+		}
+	}
+}
+
 func TestGuardExempt(t *testing.T) {
 	h := (&Guard{Rules: []Rule{{
 		Key: Global, Limits: []*Limit{window("w", 1)},

@@ -47,8 +47,8 @@ func (b *bill) done(g *guard) {
 	bills.Put(b)
 }
 
-// mostUnits bounds a cost, so that costs can be summed. Whoever asks for more
-// than any limit has is refused all the same.
+// mostUnits bounds a cost for limits of less than that, so that a few can be
+// summed by whoever does it without looking. Larger limits bound it themselves.
 const mostUnits = 1 << 53
 
 // collect finds the charges of all rules that apply to r. It reports false if a
@@ -61,7 +61,7 @@ func (b *bill) collect(g *guard, r *http.Request) bool {
 		}
 		cost := int64(1)
 		if ru.Cost != nil {
-			if cost = min(ru.Cost(r), mostUnits); cost == 0 {
+			if cost = ru.Cost(r); cost == 0 {
 				continue
 			}
 			if cost < 0 {
@@ -85,7 +85,7 @@ func (b *bill) collect(g *guard, r *http.Request) bool {
 		}
 		for _, l := range limits {
 			if l != nil {
-				*charges = append(*charges, l.Charge(key, cost))
+				*charges = append(*charges, l.Charge(key, min(cost, max(mostUnits, l.Quota()+1))))
 				*owners = append(*owners, int32(i))
 			}
 		}

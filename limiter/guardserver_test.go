@@ -68,6 +68,27 @@ func dial(t *testing.T, server *httptest.Server) net.Conn {
 	return c
 }
 
+// A Degrade handler's answer does not wait for the body either.
+func TestDegradedUploadIsNotRead(t *testing.T) {
+	server := httptest.NewServer((&Guard{
+		Degrade: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "cached") }),
+		Rules:   []Rule{{Key: Global, Limits: []*Limit{window("w", 1)}}},
+	}).Handler(ok200))
+	t.Cleanup(server.Close)
+	resp, err := server.Client().Get(server.URL)
+	require.NoError(t, err)
+	resp.Body.Close()
+	for _, header := range []string{"Transfer-Encoding: chunked", fmt.Sprintf("Content-Length: %d", upload)} {
+		c := dial(t, server)
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: api.test\r\n%s\r\n\r\n", header)
+		resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: "POST"})
+		require.NoError(t, err, "nothing of the body was sent, and yet there is an answer")
+		assert.Equal(t, 200, resp.StatusCode)
+		assert.True(t, resp.Close, "the connection is not used again")
+		c.Close()
+	}
+}
+
 // A refused upload is answered before any of it has come, and is not read.
 func TestRefusedUploadIsNotRead(t *testing.T) {
 	for name, header := range map[string]string{

@@ -71,6 +71,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decis
 	}
 	if status == http.StatusTooManyRequests && g.degrade != nil {
 		setRefusal(h, retryAfter)
+		closeAfter(h, r)
 		g.degrade.ServeHTTP(w, withDecision(r, d))
 		return
 	}
@@ -111,12 +112,18 @@ func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
 func answerProblem(w http.ResponseWriter, r *http.Request, status int, retryAfter int64, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = setRefusal(h, retryAfter)
-	if r.ContentLength < 0 && r.ProtoMajor == 1 {
-		h["Connection"] = []string{"close"} // or net/http reads some of the body first
-	}
+	closeAfter(h, r)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // the client may be gone
+	}
+}
+
+// closeAfter has net/http close the connection if it cannot know how much of a
+// body is to come. It reads some of it first otherwise.
+func closeAfter(h http.Header, r *http.Request) {
+	if r.ContentLength < 0 && r.ProtoMajor == 1 {
+		h["Connection"] = []string{"close"}
 	}
 }
 

@@ -146,7 +146,7 @@ func (s *Source) Addr(r *http.Request) netip.Addr {
 	if !hasAddr {
 		peer = s.Placeholder.WithZone("").Unmap()
 	}
-	if s.Header == "" || s.Hops > 0 && len(s.Trusted) > 0 || !s.trusts(peer, hasAddr) {
+	if s.Header == "" || !s.trusts(peer, hasAddr) || s.Check() != nil {
 		return peer
 	}
 	addr, ok := s.fromHeader(peer, r.Header)

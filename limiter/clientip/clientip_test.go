@@ -1,6 +1,7 @@
 package clientip
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -340,6 +341,13 @@ func TestCheck(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, c.want, c.name)
 		assert.ErrorContains(t, err, "clientip: ", c.name)
+
+		// A client cannot take advantage of a fault.
+		for header, value := range map[string]string{xff: "10.1.1.1, 10.1.1.2", "Forwarded": "for=10.1.1.1", "X-Real-IP": "10.1.1.1"} {
+			for _, peer := range []string{"203.0.113.9", "10.9.9.9", "2001:db8::9"} {
+				assert.Equal(t, peer, c.src.Addr(request(net.JoinHostPort(peer, "1"), header, value)).String(), c.name)
+			}
+		}
 	}
 	assert.NoError(t, (*Source)(nil).Check())
 }
