@@ -216,7 +216,7 @@ func (b *bill) untilMore(g *guard, i int, ago time.Duration) (t time.Duration, k
 	known = true
 	if slides(l) {
 		if d.Allowed && g.memory != nil {
-			return g.memory.untilMore(&b.charges[i], max(d.Remaining, 0)), true
+			return g.memory.untilMore(&b.charges[i], max(d.Remaining, 0), d.Overflow), true
 		}
 		known = d.Remaining <= 0 || g.memory != nil
 	}

@@ -339,3 +339,71 @@ func (k *keeping) Refund(context.Context, ...Charge) error {
 	k.refunds++
 	return nil
 }
+
+// Of two queues that one is named which is too long.
+func TestHoldNamesTheLongQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fast, slow := made(LeakyQueue("fast", Per(1000, time.Second), 1000)), made(LeakyQueue("slow", Per(1, time.Second), 1000))
+		for _, store := range []Store{&Memory{}, &foreign{m: &Memory{}}} {
+			told := 0
+			h := (&Guard{
+				Store: store, MaxDelay: 2 * time.Second, Rules: []Rule{{Key: Global, Limits: []*Limit{fast, slow, window("w", 9)}}},
+				Hooks: &Hooks{Refused: func(e Event) {
+					told++
+					assert.Same(t, slow, e.Limit)
+					assert.Zero(t, e.Decision.Delay)
+					for _, d := range e.Decision.Each {
+						assert.True(t, !d.Allowed || d.RetryAfter == 0, "%+v", d)
+					}
+				}},
+			}).Handler(ok200)
+			for range 2 {
+				go ask(h, "GET", "/")
+				synctest.Wait()
+			}
+			w := ask(h, "GET", "/")
+			assert.Equal(t, 429, w.Code)
+			assert.Contains(t, w.Body.String(), `"violated-policies":["slow"],"limit":"slow"`)
+			assert.Equal(t, 1, told)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// Who has come when there was room does not wait behind those who found none.
+func TestHoldBesideOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Memory{MaxKeys: 10}
+		queue, log := made(LeakyQueue("queue", Per(1, 5*time.Second), 10)), made(SlidingLog("log", 9, time.Hour))
+		h := (&Guard{Store: m, Rules: []Rule{{Key: byHeader("User"), Limits: []*Limit{queue, log}}}}).Handler(ok200)
+		short := made(FixedWindow("short", 100, time.Second, ToFirst))
+		for i := range m.MaxKeys {
+			require.True(t, take(t, m, short, strconv.Itoa(i), 1).Allowed)
+		}
+		for _, user := range []string{"a", "b"} { // share an entry
+			go ask(h, "GET", "/", "User", user)
+			synctest.Wait()
+		}
+		assert.EqualValues(t, 4, m.Stats().Overflowed, "each charge once")
+		time.Sleep(1100 * time.Millisecond)
+		w := ask(h, "GET", "/", "User", "c")
+		assert.Equal(t, 200, w.Code)
+		assert.Contains(t, w.Header().Get(fieldState), `"queue";r=9;t=0, "log";r=8;t=3595`)
+		time.Sleep(time.Minute) // all have left
+	})
+}
+
+// A queue that replaces another has what waits in that before it.
+func TestHoldAfterReplacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Memory{}
+		old := made(LeakyQueue("queue", Per(1, time.Second), 10))
+		require.True(t, take(t, m, old, "global", 9).Allowed)
+		queue := made(LeakyQueue("queue", Per(1, 2*time.Second), 10)).Replacing(old)
+		h := (&Guard{Store: m, Rules: []Rule{{Key: Global, Limits: []*Limit{queue}}}}).Handler(ok200)
+		all := obey(t, h, "/")
+		require.Len(t, all, 2)
+		assert.Equal(t, "10", all[0].Header().Get("Retry-After"))
+		assert.Equal(t, 200, all[1].Code)
+	})
+}

@@ -27,6 +27,9 @@ func (b *bill) queue(i int) bool { return b.charges[i].Limit.rule.Kind() == rule
 // of its middle, for those behind know when they leave.
 func (g *guard) enter(ctx context.Context, b *bill) (d Decision, why refusal) {
 	most := g.mayWait(ctx)
+	if g.memory != nil {
+		d = b.keep(g.memory.peek(b.room(), b.charges))
+	}
 	delay, queue := b.delay(g)
 	stay := delay - most // away, until the queue is short enough
 	if stay > 0 {
@@ -47,7 +50,9 @@ func (g *guard) enter(ctx context.Context, b *bill) (d Decision, why refusal) {
 		return d, why
 	}
 	g.held.Add(-1)
-	d = b.asking(g, ctx)
+	if g.memory == nil {
+		d = b.askStore(g, ctx)
+	}
 	return d, b.refuseQueue(&d, queue, stay, why)
 }
 
@@ -65,7 +70,7 @@ func (g *guard) tooLong(ctx context.Context, b *bill, most time.Duration) refusa
 }
 
 // delay is how long the longest of the queues would keep the request, and which
-// charge that is to. Only a Memory can be asked; with another Store it turns out
+// charge that is to. Only a Memory was asked; with another Store it turns out
 // when it has charged.
 func (b *bill) delay(g *guard) (longest time.Duration, queue int) {
 	queue = -1
@@ -75,7 +80,7 @@ func (b *bill) delay(g *guard) (longest time.Duration, queue int) {
 		}
 		var d time.Duration
 		if g.memory != nil {
-			d = g.memory.delay(&b.charges[i], b.total(i))
+			d = b.each[i].Delay
 		}
 		if queue < 0 || d > longest {
 			longest, queue = d, i
@@ -104,12 +109,9 @@ func (b *bill) total(i int) (cost int64) {
 	return cost
 }
 
-// asking is the decision on the charges, none of which is made. Another Store
-// than a Memory can only be asked whether it would admit one unit of each.
-func (b *bill) asking(g *guard, ctx context.Context) Decision {
-	if g.memory != nil {
-		return b.keep(g.memory.peek(b.room(), b.charges))
-	}
+// askStore is the decision on the charges if each were of one unit, for more
+// cannot be asked of a Store without charging it.
+func (b *bill) askStore(g *guard, ctx context.Context) Decision {
 	costs := make([]int64, len(b.charges))
 	for i := range b.charges {
 		costs[i], b.charges[i].Cost = b.charges[i].Cost, 0
@@ -125,7 +127,10 @@ func (b *bill) asking(g *guard, ctx context.Context) Decision {
 // another limit refuses longer, and returns why that is.
 func (b *bill) refuseQueue(d *Decision, i int, stay time.Duration, why refusal) refusal {
 	other := reason(d)
-	d.Allowed = false
+	d.Allowed, d.Delay = false, 0
+	for j := range b.each {
+		b.each[j].Delay = 0
+	}
 	if other == storeFailed {
 		return other
 	}

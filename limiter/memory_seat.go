@@ -121,7 +121,9 @@ func (st *stack) sit(charges []Charge, now times) {
 			}
 			st.full = true
 			s.share(st.core, now)
-			s.shard.shared++
+			if !st.peek {
+				s.shard.shared++
+			}
 			st.unlist(i)
 			if st.list(i) {
 				continue // another key of the stack shares it too

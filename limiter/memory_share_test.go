@@ -48,7 +48,7 @@ func TestOverflowHasOneWindow(t *testing.T) {
 				if d.Allowed {
 					admitted += len(keys)
 				} else if d.By == l {
-					require.Equal(t, d.RetryAfter, m.untilMore(&charges[0], 0))
+					require.Equal(t, d.RetryAfter, m.untilMore(&charges[0], 0, true))
 					require.LessOrEqual(t, d.RetryAfter, time.Minute-time.Since(begin), "the window goes on")
 				}
 			}

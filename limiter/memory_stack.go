@@ -20,6 +20,7 @@ type stack struct {
 	seats []seat
 	head  int32 // of the list; its end is none
 	full  bool  // a key has found no room
+	peek  bool  // nothing is to be charged
 }
 
 const none = -1
@@ -52,14 +53,14 @@ func (c *core) decide(each []Decision, charges []Charge, peek bool) (allowed boo
 	if cap(*seats) < len(charges) {
 		*seats = make([]seat, len(charges))
 	}
-	st := stack{core: c, seats: (*seats)[:len(charges)]}
-	allowed = st.decide(each, charges, peek)
+	st := stack{core: c, seats: (*seats)[:len(charges)], peek: peek}
+	allowed = st.decide(each, charges)
 	clear(st.seats) // holds limits
 	seatPool.Put(seats)
 	return allowed
 }
 
-func (st *stack) decide(each []Decision, charges []Charge, peek bool) (allowed bool) {
+func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 	steady := st.core.clock.steady()
 	due := st.core.due(steady)
 	st.head = none
@@ -77,7 +78,7 @@ func (st *stack) decide(each []Decision, charges []Charge, peek bool) (allowed b
 		s := &st.seats[i]
 		allowed = s.ask(&each[i], s.cost) && allowed
 	}
-	if allowed && !peek {
+	if allowed && !st.peek {
 		st.charge(steady)
 	} else {
 		st.decline(each)
@@ -223,6 +224,9 @@ func (st *stack) decline(each []Decision) {
 		s := &st.seats[i]
 		if each[i].Allowed && s.cost > 0 {
 			s.ask(&each[i], 0)
+		}
+		if st.peek {
+			s.delay(&each[i])
 		}
 		if s.slot >= 0 {
 			s.shard.keep(int(s.slot), s.state) // it differs only if the clock has gone back
