@@ -46,6 +46,9 @@ func checkPacer(name string, p *pacer.Pacer) error {
 	if r := p.Rate; (r.Count > 0) != (r.Per > 0) {
 		return fmt.Errorf("polite: %s.Rate is %d per %v; a rate needs both, as pacer.Per(10, time.Second) makes it, and no rate neither", name, r.Count, r.Per)
 	}
+	if err := p.Check(); err != nil {
+		return fmt.Errorf("polite: %s: %w", name, err)
+	}
 	return nil
 }
 

@@ -18,7 +18,7 @@ type Reserver interface {
 	// Reserve grants n units of key at the first instant that p allows, over
 	// all processes. One that is further away than maxWait it refuses with a
 	// *WaitError, and takes nothing. Any other error means that the store
-	// failed: for a while, from 50 ms to a second the longer it goes on, this
+	// failed: for a while, from 50 ms to half a second the longer it goes on, this
 	// process then keeps the pace by itself, at its share of the rate if the
 	// Reserver has a method Share() int64 that says how many processes there
 	// are, else as if it were alone. The context ends when the call may wait no
@@ -60,9 +60,9 @@ type Grant struct {
 }
 
 const (
-	minRest      = int64(50 * time.Millisecond) // how long a store that failed is left alone,
-	maxRest      = int64(time.Second)           // twice as long each time
-	storeTimeout = time.Second                  // for what no caller waits for
+	minRest      = int64(50 * time.Millisecond)  // how long a store that failed is left alone,
+	maxRest      = int64(500 * time.Millisecond) // twice as long each time
+	storeTimeout = time.Second                   // for what no caller waits for
 )
 
 // apart spaces calls at this process's share of a pace, while the store fails.

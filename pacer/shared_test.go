@@ -163,7 +163,7 @@ func TestSharedRateChangesWhileAsleep(t *testing.T) {
 }
 
 // While the store is down each process keeps the pace by itself, and asks
-// again ever less often, up to once a second.
+// again ever less often, up to twice a second.
 func TestSharedStoreDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -179,7 +179,7 @@ func TestSharedStoreDown(t *testing.T) {
 		for range 100 {
 			leave(t, p, start, "k", 1)
 		}
-		assert.InDelta(t, 15, s.asked, 2)
+		assert.InDelta(t, 24, s.asked, 2)
 		s.down = nil
 		asked := s.asked
 		for range 20 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/politehttp/polite"
 	"github.com/politehttp/polite/limiter"
 	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/quota"
@@ -104,6 +105,9 @@ func TestOthersAskTheStore(t *testing.T) {
 	}
 	assert.NoError(t, (&quota.Quota{Name: "calls", Limit: 10, Store: well}).Check())
 	assert.ErrorContains(t, (&quota.Quota{Name: "calls", Limit: 10, Store: &redisstore.Store{}}).Check(), `quota: "calls": Quota.Store: redisstore: Store.Client is nil`)
+	transport := polite.NewTransport(nil)
+	transport.Pacer = &pacer.Pacer{Rate: pacer.Per(10, time.Second), Shared: &redisstore.Store{}}
+	assert.ErrorContains(t, transport.Check(), "polite: Transport.Pacer: pacer: Pacer.Shared: redisstore: Store.Client is nil")
 }
 
 // What a program asks for that can never be kept is told, each time: a Guard and a

@@ -142,7 +142,7 @@ func TestPaceWithoutRedis(t *testing.T) {
 	time.Sleep(200 * ms)
 	assert.InDelta(t, 100, during(span), 30, "each its share")
 	redis.Restart()
-	time.Sleep(1500 * ms) // a second until it is asked, and the circuit's 400 ms
+	time.Sleep(1000 * ms) // half a second until it is asked, and the circuit's 400 ms
 	before := failed.Load()
 	assert.InDelta(t, 100, during(span), 30, "shared again")
 	assert.LessOrEqual(t, failed.Load()-before, int64(5))
