@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -219,6 +220,21 @@ func TestRueidisOptions(t *testing.T) {
 	}
 	_, err := redisstore.Rueidis(rueidis.ClientOption{InitAddress: []string{"[::1]:6379", "redis.internal:6379"}})
 	assert.NoError(t, err)
+	_, err = redisstore.Rueidis(rueidis.ClientOption{InitAddress: []string{"/run/redis.sock"}})
+	assert.Error(t, err, "nothing dials it")
+}
+
+func TestRueidisUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	redistest.Start(t, "--unixsocket", socket)
+	o, err := rueidis.ParseURL("unix://" + socket)
+	require.NoError(t, err)
+	c, err := redisstore.Rueidis(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.(io.Closer).Close() })
+	reply, err := c.Eval(t.Context(), echo, []string{"k"}, []string{"a"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"k", "a", "7"}, reply)
 }
 
 func TestRueidisClose(t *testing.T) {

@@ -5,10 +5,12 @@
 //
 //	client, err := redisstore.Rueidis(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
 //	…
-//	store := &redisstore.Store{Client: client}
+//	store := &redisstore.Store{Client: client, OnDegraded: func(err error) { log.Print(err) }}
 //	guard := &limiter.Guard{Store: store, Rules: rules}
+//	err = guard.Check()
 //
-// Nothing is sent at the start, so Redis may come later. A program that has a
+// Guard.Check, Pacer.Check and Quota.Check, and Transport.Check for the last two, ask
+// the Store whether it is complete and can keep that exactly. Nothing is sent at the start, so Redis may come later. A program that has a
 // go-redis client passes it in with redisstore/goredis; any other one through
 // the one method of [Client].
 //

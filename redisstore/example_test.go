@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -9,7 +10,10 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/politehttp/polite"
 	"github.com/politehttp/polite/limiter"
+	"github.com/politehttp/polite/pacer"
+	"github.com/politehttp/polite/quota"
 	"github.com/politehttp/polite/redisstore"
 )
 
@@ -55,4 +59,31 @@ func Example() {
 	// 4 ann false user 0
 	// 5 bob true tenant 0
 	// 6 bob false tenant 0
+}
+
+// One limit, one pace and one quota for forty processes.
+func Example_forty() {
+	rules := []limiter.Rule{{Key: limiter.ByAddress(nil), Limits: []*limiter.Limit{perAddress()}}}
+
+	client, err := redisstore.Rueidis(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}) // or goredis.New
+	if err != nil {
+		log.Fatal(err)
+	}
+	store := &redisstore.Store{Client: client, Processes: 40, OnDegraded: func(err error) { log.Print(err) }}
+	guard := &limiter.Guard{Store: store, Rules: rules} // called: Redis knows a limit by its name
+	t := polite.NewTransport(nil)                       // calling
+	t.Pacer = &pacer.Pacer{Rate: pacer.Per(400, time.Second), Burst: 100, Shared: store}
+	t.Quotas = []*quota.Quota{{Name: "calls", Limit: 1_000_000, Period: quota.Month, Store: store}}
+	err = errors.Join(guard.Check(), t.Check()) // ask the store, too, whether it can keep all that
+
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func perAddress() *limiter.Limit {
+	l, err := limiter.TokenBucket("per-address", limiter.Per(100, time.Minute), 100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return l
 }

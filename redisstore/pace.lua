@@ -24,7 +24,7 @@
 local floor, ceil, format, match = math.floor, math.ceil, string.format, string.match
 local exact = 9007199254740992 -- 2^53
 local span = 2251799813685248 -- 2^51
-local places = 32
+local places = 128
 local longest = 8192 -- no pace has as many bytes
 
 -- get returns a value, or junk for one that is longer than any of ours: it is not

@@ -45,11 +45,13 @@ const timerSlack = 5 * time.Millisecond
 //
 // Whoever asks with another pace than the one before takes over what was used:
 // units owed stay owed and units there stay there, up to the new Burst. A unit
-// granted before the change keeps its instant.
+// granted before the change keeps its instant. So processes with two paces, as in a
+// rolling deploy, are together granted what the larger Burst and Rate allow.
 //
 // Grant.Cancel gives the units back as long as that changes nothing for others:
 // to the bucket if nothing was granted since, else their place to whoever asks
-// before that instant. After a hold, or a change of pace, nothing is given back.
+// before that instant. Of such places 128 are kept at a time; what is given back
+// beyond them is lost to the rate. After a hold, or a change of pace, nothing is given back.
 // Further calls of Cancel do nothing.
 //
 // It fails with an error that matches pacer.ErrTooLarge if n is over a Burst that

@@ -154,35 +154,35 @@ func TestReservePlacesAreBounded(t *testing.T) {
 		*now = 1_800_000_000_000_000
 		p := perSecond(10, 1)
 		var all []pacer.Grant
-		for range 100 {
+		for range 400 {
 			_, g := reserve(t, s, p, 1, time.Hour)
 			all = append(all, g)
 		}
-		for _, i := range rand.Perm(99) {
+		for _, i := range rand.Perm(399) {
 			require.NoError(t, all[i].Cancel(t.Context()))
 		}
 		last, places := time.Duration(-1), 0
 		for {
 			wait, _ := reserve(t, s, p, 1, time.Hour)
 			require.Greater(t, wait, last, "the earliest first")
-			if last = wait; wait >= 10*time.Second {
+			if last = wait; wait >= 40*time.Second {
 				break
 			}
 			places++
 		}
-		require.Equal(t, 32, places)
-		require.Equal(t, 10*time.Second, last)
+		require.Equal(t, 128, places)
+		require.Equal(t, 40*time.Second, last)
 
 		// Those that have passed make room.
 		for round := range 3 {
 			var first time.Duration
-			for i := range all[:33] {
+			for i := range all[:129] {
 				wait, g := reserve(t, s, p, 1, time.Hour)
 				if all[i] = g; i == 0 {
 					first = wait
 				}
 			}
-			for _, g := range all[:32] {
+			for _, g := range all[:128] {
 				require.NoError(t, g.Cancel(t.Context()))
 			}
 			wait, _ := reserve(t, s, p, 1, time.Hour)
@@ -190,7 +190,7 @@ func TestReservePlacesAreBounded(t *testing.T) {
 			end, g := reserve(t, s, p, 1, time.Hour)
 			require.Equal(t, 100*ms, end-wait, "round %d", round)
 			require.NoError(t, g.Cancel(t.Context()))
-			*now += 4_000_000
+			*now += 13_600_000
 			reserve(t, s, p, 1, time.Hour)
 		}
 	})

@@ -29,7 +29,8 @@ const (
 // Rueidis returns the Client to use by default. It sends nothing: the first
 // decision connects, and it does not matter if Redis is there before.
 //
-// Only InitAddress is required. These fields have other defaults than rueidis
+// Only InitAddress is required: host:port, or the path of a Unix socket with a
+// DialCtxFn, as rueidis.ParseURL makes them of a URL. These fields have other defaults than rueidis
 // gives them, so that what waits for a Redis that hangs is gone soon, and because
 // one connection is enough: calls of one moment are sent together.
 //
@@ -45,7 +46,8 @@ const (
 // by which a script could be sent twice or to a replica, or an address that is
 // none; it never holds a password.
 //
-// The Client has a method Close (io.Closer).
+// The Client has a method Close, for who asserts that it is an io.Closer, which ends
+// the connections; a program that runs until it ends needs it not.
 func Rueidis(o rueidis.ClientOption) (Client, error) {
 	if err := checkRueidis(&o); err != nil {
 		return nil, err
@@ -104,6 +106,9 @@ func checkRueidis(o *rueidis.ClientOption) error {
 		return errors.New("redisstore: ClientOption.InitAddress is empty: at least one address is needed")
 	}
 	for i, address := range o.InitAddress {
+		if o.DialCtxFn != nil && strings.HasPrefix(address, "/") {
+			continue // a Unix socket, as rueidis.ParseURL has it
+		}
 		// Not shown: a URL in the wrong place holds the password.
 		if _, _, err := net.SplitHostPort(address); err != nil || strings.ContainsAny(address, "@/") && o.DialCtxFn == nil {
 			return fmt.Errorf("redisstore: ClientOption.InitAddress[%d] is not of the form host:port", i)

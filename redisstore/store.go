@@ -13,7 +13,7 @@ import (
 // Store keeps limits, paces and quotas in Redis, for every process that uses the
 // same Prefix there. Its zero value with a Client is ready. It must not be
 // copied, and its fields must not change after first use. It starts nothing and
-// needs no Close: the connections are the Client's.
+// needs no Close: the connections are the Client's, see [Rueidis].
 type Store struct {
 	// Client is how Redis is reached. Required: see [Rueidis].
 	Client Client

@@ -46,16 +46,18 @@ const maxRead = 500 * time.Millisecond
 //   - When as many dials have failed as PoolSize says, go-redis tries once a
 //     second only, so that a small pool may find Redis a second late.
 //
-// PoolSize, by default ten for each processor, is also how many decisions are made
-// at once; the others wait for their turn, and if it does not come within
-// Store.Timeout the limits' OnFailure answers (redisstore.ErrBusy). Let it be 50 or
-// more, and as many as the round trip to Redis takes decisions. Who waits is not
-// taken for a Redis that is away. Of a cluster, and where the program uses the pool
-// for something else besides, that cannot be told apart: there let the pool be
-// larger than the decisions of one moment.
+// PoolSize, by default ten for each processor, is also how many decisions are under
+// way at once. The others wait, and who still does after Store.Timeout gets
+// redisstore.ErrBusy, which the limits' OnFailure answers, and which is not taken
+// for a Redis that is away. In a cluster, and where the program uses the pool for
+// something else besides, the two cannot be told apart: there let the pool be larger
+// than the decisions of one moment.
+//
+// A new connection takes two round trips more, which have to fit into Store.Timeout:
+// for a Redis that is 10 ms away set MinIdleConns, or a longer Timeout.
 //
 // While Redis is away go-redis itself writes "failed to dial" to stderr:
-// redis.SetLogger turns that off or elsewhere.
+// redis.SetLogger sends that elsewhere.
 func New(c redis.UniversalClient) (redisstore.Client, error) {
 	out := &client{redis: c}
 	var obeys bool
