@@ -30,11 +30,13 @@ type Memory struct {
 	// of its limits. Zero: 1<<20. Negative: unbounded. There may be an eighth as
 	// many overflow entries, at least 1,024.
 	MaxKeys int
-	// MaxHistory bounds what keys of SlidingLog and SlidingBuckets have to
-	// remember: it is the most that their quotas, and their cells and one, may sum up
-	// to. An entry takes 16 to 64 bytes, and each key some 130 beside them. At the bound new keys share overflow
-	// entries, which may have an eighth as much. Zero: 1<<22. Negative:
-	// unbounded.
+	// MaxHistory bounds what keys of SlidingLog and SlidingBuckets may have to
+	// remember: it is the most that their quotas, and their cells and one, may sum
+	// up to, whatever of it they use. Of a log of 10,000 the default so gives an
+	// entry of its own to 419 keys: for many keys prefer SlidingBuckets, or another
+	// rule. What is remembered takes 16 to 64 bytes each, and a key some 130
+	// beside. At the bound new keys share overflow entries, of which each limit has
+	// one for every 4,096 of MaxKeys at most. Zero: 1<<22. Negative: unbounded.
 	MaxHistory int
 
 	once sync.Once

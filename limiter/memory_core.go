@@ -55,7 +55,6 @@ func newCore(maxKeys, maxHistory int64) *core {
 	c.rooms.own.max = maxKeys
 	c.rooms.spare.max = max(maxKeys/8, minOverflow)
 	c.rooms.history.max = maxHistory
-	c.rooms.shared.max = max(maxHistory/8, minOverflow)
 	return c
 }
 

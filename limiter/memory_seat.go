@@ -148,12 +148,21 @@ func (s *seat) settle(c *core, key string, now times) bool {
 	return s.room
 }
 
-// take takes room for an entry, and for its history if it has one.
+// take takes room for an entry, and for its history if it has one. A limit has
+// one overflow entry in each shard at most, which bounds their histories.
 func (c *core) take(s *seat) bool {
 	if !c.rooms.entries(s.id).take(1) {
 		return false
 	}
-	if s.limit.rule.Long() && !c.rooms.histories(s.id).take(roomFor(s.limit.rule)) {
+	if !s.limit.rule.Long() {
+		return true
+	}
+	room, n := c.rooms.histories(s.id), roomFor(s.limit.rule)
+	if s.id.overflow() {
+		room.taken.Add(n) // so that there is one for every key
+		return true
+	}
+	if !room.take(n) {
 		c.rooms.entries(s.id).give(1)
 		return false
 	}

@@ -76,8 +76,11 @@ func (r *Rule) carryHistory(old *Rule, h *History, now int64) *History {
 		return n
 	}
 	old.settle(h, now)
+	skip := max(h.total-r.quota, 0) // the oldest, which do not matter beside so many
 	for _, e := range h.entries[h.head:] {
-		r.Charge(n, min(e.at, now), e.units)
+		left := max(e.units-skip, 0)
+		skip -= e.units - left
+		r.Charge(n, min(e.at, now), left)
 	}
 	return n
 }
