@@ -56,6 +56,10 @@ type Store interface {
 	// that it will charge.
 	Take(ctx context.Context, charges ...Charge) (Decision, error)
 	// Refund gives units back, never more than are in use. Giving back once is
-	// the caller's duty.
+	// the caller's duty, and so is doing it at once, for a request that was not
+	// served after all. A store does not know which units they were: later they may
+	// be others', of a window that has begun meanwhile; what a bucket has leaked
+	// since is given back twice; and of a sliding window the latest go, so that
+	// those which stay are forgotten earlier.
 	Refund(ctx context.Context, charges ...Charge) error
 }

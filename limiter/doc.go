@@ -67,7 +67,10 @@
 // A user's limit, a tenant's and one for all belong in one Take: it charges all
 // or none, so that a request refused by one limit does not use up another. The
 // decision names the limit that refused longest, or else the tightest, and has
-// each in Each.
+// each in Each. All of them count a request when it comes. With a LeakyQueue
+// among them it leaves later, so if the even spacing matters let there be one
+// queue, and the last: of two, the requests leave when the longer one lets them,
+// and what the shorter one had spaced may leave together.
 //
 // # Time
 //
@@ -77,7 +80,10 @@
 // of 23 and 25 hours. A clock that steps back creates no units, and delays
 // nobody by more than the limit takes to be as new. Only a Quota waits longer:
 // what was charged to a month that the clock has just left again stays charged
-// to that month.
+// to that month. But a clock that is set ahead ends windows that follow it, and
+// what was used in them is not remembered when it is set right again. All rules
+// but FixedWindow to the clock and Quota count elapsed time in a [Memory], and do
+// not notice.
 //
 // # Numbers that are refused
 //

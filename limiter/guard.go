@@ -30,7 +30,8 @@ import (
 // q of a bucket is its burst or capacity and w the time in which it fills. Both
 // times are rounded up to seconds, so that q units in w are always granted; a w
 // below a second is left out. t is, of a fixed window, until it ends, and else
-// until one more unit is there. Of a sliding window only a [Memory] knows that:
+// until one more unit is there; of a limit that refuses, until it would not. Of a
+// sliding window only a [Memory] knows that:
 // with another Store t is left out while units are left, and then is until all
 // are there. Several Guards, one in another, each add their items; what the
 // inner one refuses stays charged by the outer, and its Retry-After knows nothing

@@ -149,6 +149,19 @@ func TestGuardHugeCosts(t *testing.T) {
 	assert.Equal(t, 429, ask(h, "GET", "/x").Code)
 }
 
+// What two rules charge to one limit and key is refused as what it costs together.
+func TestGuardTellsTheWholeCost(t *testing.T) {
+	for quota, want := range map[int64]string{
+		3: `This request costs 2, more than is left of limit \"w\" (3 per minute). Try again in 60 seconds.","violated-policies":["w"],"limit":"w","quota":3,"remaining":1,"cost":2,`,
+		1: `This request costs 2, more than can ever pass limit \"w\" (1 per minute). Waiting will not help; ask for at most 1 at once.","violated-policies":["w"],"limit":"w","quota":1,"remaining":1,"cost":2`,
+	} {
+		l := window("w", quota)
+		h := (&Guard{Rules: []Rule{{Key: Global, Limits: []*Limit{l}}, {Pattern: "/x", Key: Global, Limits: []*Limit{l}}}}).Handler(ok200)
+		ask(h, "GET", "/x")
+		assert.Contains(t, ask(h, "GET", "/x").Body.String(), want)
+	}
+}
+
 // A cost beyond what most limits have is charged in full to one that has it.
 func TestGuardCostsOfALargeLimit(t *testing.T) {
 	for _, quota := range []int64{1 << 53, 1 << 60, 1 << 62} {

@@ -97,7 +97,8 @@ func (m *Memory) TakeInto(_ context.Context, each []Decision, charges ...Charge)
 	return d, err
 }
 
-// Refund gives back what was charged, but never more than is in use. A key
+// Refund gives back what was just charged, but never more than is in use; see
+// [Store] about what was charged a while ago. A key
 // without an entry of its own is given nothing: what it shares with others may
 // be theirs. It does not look at ctx either, and fails only if a charge has no
 // limit or a negative cost, and then gives nothing back.

@@ -143,14 +143,15 @@ func (g *guard) appendProblem(text []byte, b *bill, d *Decision, status int, ret
 	default:
 		i := b.deciding(d)
 		text = appendProblemHead(text, quotaExceeded, quotaExceededTitle, status)
-		text = g.appendReason(text, &b.charges[i], why)
+		cost := b.total(i)
+		text = g.appendReason(text, b.charges[i].Limit, cost, why)
 		text = appendTryAgain(text, retryAfter)
 		text = b.appendViolated(text)
 		text = append(text, `,"limit":`...)
 		text = appendJSON(text, b.charges[i].Limit.name)
 		text = appendMember(text, "quota", b.charges[i].Limit.Quota())
 		text = appendMember(text, "remaining", max(b.each[i].Remaining, 0))
-		text = appendMember(text, "cost", b.charges[i].Cost)
+		text = appendMember(text, "cost", cost)
 	}
 	if retryAfter > 0 {
 		text = appendMember(text, "retry_after", retryAfter)
@@ -173,7 +174,7 @@ func appendProblemHead(text []byte, kind, title string, status int) []byte {
 }
 
 // appendReason appends the first sentence of the detail.
-func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
+func (g *guard) appendReason(text []byte, l *Limit, cost int64, why refusal) []byte {
 	switch why {
 	case queueTooLong:
 		text = append(text, "The queue is too long for this request to wait in, under limit "...)
@@ -182,9 +183,9 @@ func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
 	case tooHasty:
 		text = append(text, "This request ends before its turn can come, though it were the only one, under limit "...)
 	default:
-		if c.Cost > 1 {
+		if cost > 1 {
 			text = append(text, "This request costs "...)
-			text = strconv.AppendInt(text, c.Cost, 10)
+			text = strconv.AppendInt(text, cost, 10)
 			text = append(text, ", more than is left of limit "...)
 		} else {
 			text = append(text, "Nothing is left of limit "...)
@@ -193,14 +194,14 @@ func (g *guard) appendReason(text []byte, c *Charge, why refusal) []byte {
 			text = append(text[:len(text)-len("is left of limit ")], "can ever pass limit "...)
 		}
 	}
-	if said, ok := g.said[c.Limit]; ok {
+	if said, ok := g.said[l]; ok {
 		text = append(text, said...)
 	} else {
-		text = appendSaid(text, c.Limit)
+		text = appendSaid(text, l)
 	}
 	if why == tooCostly {
 		text = append(text, " Waiting will not help; ask for at most "...)
-		text = strconv.AppendInt(text, g.mostAtOnce(c.Limit), 10)
+		text = strconv.AppendInt(text, g.mostAtOnce(l), 10)
 		text = append(text, " at once."...)
 	}
 	if why == tooHasty {

@@ -103,6 +103,7 @@ func (h *History) push(e entry) {
 }
 
 // Return gives back cost units, the latest first, as far as that many are in use.
+// That is exact of what was charged last.
 func (r *Rule) Return(h *History, now, cost int64) {
 	if h == nil {
 		return
