@@ -49,6 +49,7 @@ var (
 	_ error                                                                     = &breaker.ThrottleError{Key: "", Share: 0.5}
 	_                                                                           = &pacer.Pacer{AdaptInFlight: true}
 	_ func(*pacer.Pacer, string, bool)                                          = (*pacer.Pacer).Adapt
+	_ func(*pacer.Pacer, string, time.Duration)                                 = (*pacer.Pacer).Took
 	_                                                                           = &polite.Transport{Throttle: (*breaker.Throttle)(nil)}
 	_ http.RoundTripper                                                         = &retry.Transport{Base: nil, Policy: &retry.Policy{}}
 	_ func(*retry.Transport)                                                    = (*retry.Transport).CloseIdleConnections

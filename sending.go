@@ -41,6 +41,9 @@ func (s *sending) read(resp *http.Response, err error) {
 	if c.t.Outcome != nil {
 		classify = c.t.Outcome
 	}
+	if resp.StatusCode < 400 && c.timesThis() {
+		c.took(c.t.retries.Now().Sub(a.Began()))
+	}
 	if !a.Parsed && resp.StatusCode < 400 && headerparse.Silent(resp.Header) {
 		// The clock is dear. An answer that went well and says nothing may as
 		// well have come when its try began.
@@ -87,6 +90,28 @@ func (s *sending) adapt(resp *http.Response, err error) {
 		if !slices.ContainsFunc(places[:i], func(p pacer.Claim) bool { return p.Pacer == c.Pacer && p.Key == c.Key }) {
 			c.Pacer.Adapt(c.Key, dropped)
 		}
+	}
+}
+
+// timeEvery is of how many answers one is timed.
+const timeEvery = 16
+
+// timesThis reports whether an answer is to be timed: calls that have no deadline
+// need not know.
+func (c *call) timesThis() bool {
+	if len(c.claims) == 0 {
+		return false
+	}
+	if _, ends := c.ctx().Deadline(); !ends {
+		return false
+	}
+	c.ending++
+	return c.ending%timeEvery == 1
+}
+
+func (c *call) took(d time.Duration) {
+	for _, p := range c.places() {
+		p.Pacer.Took(p.Key, d)
 	}
 }
 

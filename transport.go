@@ -218,6 +218,7 @@ type call struct {
 	lanes   []*lane       // that match, in the order of their claims
 	spent   []spending    // per call
 	values  []string      // memory for the next calls' keys, made in one go
+	ending  uint          // answers to calls with a deadline that this memory has seen
 }
 
 // begin names the call, gives it its key, and finds its lanes.

@@ -77,6 +77,8 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 // now). It is to be called for every answer.
 //
 //	429, 503, 403 with a told wait   hold
+//	429, 503 with nothing but that,
+//	  within 10 s of a hold          hold, and slow down: all who wait leave at once after it
 //	429, 503 without any number      slow down, and come back by oneself
 //	any, with a limit that is spent  hold until its reset
 //	any, with little left            spread that until the reset
@@ -154,7 +156,11 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 			wait -= max(0, now.Sub(received))
 		}
 		changed = l.keepBack(t, later(t, int64(max(0, wait))))
-		l.learnt.fed++ // no acceptance
+		if len(s.Limits) == 0 && s.Status != http.StatusForbidden && (l.learnt.on() || before > 0 && t >= before && t-before < int64(again)) {
+			l.learnt.refused(t, l.answered.Load(), l.bucket.pace.Rate)
+		} else {
+			l.learnt.fed++ // no acceptance
+		}
 	case l.hold.end > before: // spent, whatever the status
 	case s.Status == http.StatusTooManyRequests || s.Status == http.StatusServiceUnavailable:
 		l.hold.asked = false
@@ -177,6 +183,11 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 	}
 	return held
 }
+
+// again is how soon after a hold a refusal that tells nothing but another wait
+// shows that calls come too fast, and not that they came too soon: to wait is
+// not enough then, for all who waited leave at once.
+const again = 10 * time.Second
 
 // throttle tells whether a wait that comes with the status is an order.
 func throttle(status int) bool {

@@ -31,8 +31,9 @@ func (e *tooLarge) Error() string {
 func (e *tooLarge) Refused() bool        { return true }
 func (e *tooLarge) Is(target error) bool { return target == ErrTooLarge }
 
-// WaitError refuses a call that would have to wait past its context's deadline
-// or longer than MaxWait. Nothing was taken. It matches
+// WaitError refuses a call that would have to wait past its context's deadline,
+// or so long that its answer would come after that (see [Pacer.Took]), or longer
+// than MaxWait. Nothing was taken. It matches
 // context.DeadlineExceeded by errors.Is, for that is what would have happened.
 type WaitError struct {
 	Wait    time.Duration  // from the refusal to when the call could have left, as far as was known

@@ -30,6 +30,7 @@ type line struct {
 	rations  rations
 	flight   flight
 	inFlight int
+	took     took
 	aimd     *aimd  // nil: not AdaptInFlight
 	release  func() // bound once; counts a call out
 	local    int64  // Shared failed: until then this process paces itself

@@ -46,7 +46,8 @@
 // before it meanwhile; after a second they may no longer delay it.
 //
 // A call that would outlive its deadline or MaxWait is refused before it waits,
-// given the queue before it. What is refused or cancelled costs nothing, and
+// given the queue before it, and one that would leave too late for its answer,
+// if [Pacer.Took] knows. What is refused or cancelled costs nothing, and
 // whoever follows moves up. SetRate and Hold reach those who wait already.
 // [Forecast] tells beforehand when a call would leave.
 //

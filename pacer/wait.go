@@ -18,7 +18,7 @@ type waiter struct {
 	arrival uint64 // in the room
 	since   time.Time
 	until   time.Time     // since and MaxWait; zero: unbounded
-	end     time.Time     // of its context; zero: none
+	end     time.Time     // when it must have left for its context's deadline; zero: none
 	eta     time.Time     // when it may leave, as expected at since
 	ready   chan struct{} // somebody thinks that it may leave, or refused it
 	why     observe.Reason
@@ -93,6 +93,8 @@ func (w *waiter) wait(ctx context.Context, r *room, now time.Time) (release func
 		r.round++
 		may := r.judge(w, now) == mayLeave
 		switch {
+		case may && w.tooLate(now): // for its answer, and others may still be in time
+			return nil, w.giveUp(r, now, w.late(now, now.Sub(w.since), w.places[0].key, w.why))
 		case may && !w.asks(now):
 			return w.leave(ctx, r, now), nil
 		case full:
@@ -170,7 +172,9 @@ func (w *waiter) admit(ctx context.Context, now time.Time) (full bool, err error
 		}
 	}
 	wait, key, why := w.expect(now)
-	w.end, _ = ctx.Deadline()
+	if deadline, ok := ctx.Deadline(); ok {
+		w.end = w.leaveBy(deadline)
+	}
 	if w.tooLate(now.Add(wait)) {
 		soon, ok := w.hasten(now)
 		if !ok {
