@@ -33,6 +33,10 @@
 //
 //	limiter           who may do how much: rules, stacks of them, and Guard, an http.Handler that says no
 //	limiter/clientip  who it is that calls, behind proxies
+//	shed              how much at once: Gate keeps a server at its capacity when more is asked
+//
+// The module redisstore beside it keeps limits, paces and quotas for many
+// processes in Redis.
 //
 // # For one call
 //

@@ -149,7 +149,7 @@ func runCollapse(_ context.Context, o Options) (*Result, error) {
 		X:      draw.Axis{Label: "time, s", Min: 0, Max: collapseEnd},
 		Y:      draw.Axis{Label: "answers within 1 s, per second"},
 		Limits: []draw.Limit{{Name: "calls: 280/s", Y: collapseLoad}},
-		Marks:  []draw.Mark{{X: collapseFrom}, {Name: "well again from here", X: collapseTo}},
+		Marks:  []draw.Mark{{X: collapseFrom}, {Name: "stands still", X: collapseTo}},
 	}
 	for i, run := range runs {
 		how := collapseCases[i]
