@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,15 +73,15 @@ func TestHoldTellsWhatCameBack(t *testing.T) {
 // own limit would not bound how many places in everybody's queue it wastes.
 func TestHangingUpIsNotFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var served [2]int
+		var good, evil atomic.Int64
 		h := (&Guard{Rules: []Rule{
 			{Key: Global, Limits: []*Limit{made(LeakyQueue("queue", Per(10, time.Second), 100))}},
 			{Key: byHeader("User"), Limits: []*Limit{made(TokenBucket("user", Per(6, time.Second), 6))}},
 		}}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("User") == "good" {
-				served[0]++
+				good.Add(1)
 			} else {
-				served[1]++
+				evil.Add(1)
 			}
 		}))
 		begin := time.Now()
@@ -101,7 +102,8 @@ func TestHangingUpIsNotFree(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		all.Wait()
-		assert.Equal(t, [2]int{60, 0}, served)
+		assert.EqualValues(t, 60, good.Load())
+		assert.Zero(t, evil.Load())
 	})
 }
 
@@ -114,9 +116,9 @@ func TestHangingUpAfterTheWindow(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(24*time.Hour - time.Second) // since midnight
-			served := 0
+			var served atomic.Int64
 			h := (&Guard{MaxDelay: time.Minute, Rules: []Rule{{Key: Global, Limits: []*Limit{l(), made(LeakyQueue("q", Per(1, time.Second), 100))}}}}).
-				Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+				Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 			var all sync.WaitGroup
 			send := func(ctx context.Context) {
 				all.Go(func() {
@@ -129,7 +131,7 @@ func TestHangingUpAfterTheWindow(t *testing.T) {
 				send(ctx)
 			}
 			time.Sleep(1100 * time.Millisecond)
-			before := served
+			before := served.Load()
 			for range 10 {
 				send(t.Context())
 			}
@@ -139,7 +141,7 @@ func TestHangingUpAfterTheWindow(t *testing.T) {
 				send(t.Context())
 			}
 			time.Sleep(50 * time.Second)
-			assert.Equal(t, 10, served-before, l().Kind())
+			assert.EqualValues(t, 10, served.Load()-before, l().Kind())
 			leave()
 			all.Wait()
 		})
