@@ -91,8 +91,8 @@
 // takes longer than 146 years to fill (burst × period ≤ 2^62 ns once count and
 // period are reduced), a window longer than 36 years, a SlidingCounter above
 // 4,294,967,295 units, a SlidingLog above 10,000 units, more than 10,000 cells
-// or cells of no whole number of nanoseconds, and a name that cannot stand in a
-// header field.
+// or cells of no whole number of nanoseconds, a zone more than 16 hours from UTC,
+// and a name that cannot stand in a header field.
 //
 // # Changing a limit
 //

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,10 @@ type calendar struct {
 // interval is one period: [start, end).
 type interval struct{ start, end int64 }
 
+// mostAhead is by how many seconds clocks of a zone may differ from UTC. None ever
+// did by more than 15 h 14 min.
+const mostAhead = 16 * 60 * 60
+
 // NewCalendar admits quota units in every day, or month, of the zone.
 //
 // State.A is the end of the period and State.B the units charged in it.
@@ -27,6 +32,9 @@ func NewCalendar(quota int64, month bool, zone *time.Location) (*Rule, error) {
 	}
 	if zone == nil {
 		return nil, errors.New("no time zone")
+	}
+	if _, ahead := time.Unix(0, 0).In(zone).Zone(); ahead > mostAhead || ahead < -mostAhead {
+		return nil, fmt.Errorf("zone %v is %v from UTC: a zone's clocks may differ by %v at most", zone, time.Duration(ahead)*time.Second, mostAhead*time.Second)
 	}
 	unit := period.Day
 	if month {

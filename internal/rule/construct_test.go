@@ -81,6 +81,8 @@ func TestConstructorsRefuseNonsense(t *testing.T) {
 		{cells(maxSpan, maxWindow, 1), ""},
 		{calendar(0, time.UTC), "quota 0 is not positive"},
 		{calendar(1, nil), "no time zone"},
+		{calendar(1, time.FixedZone("x", 17*3600)), "zone x is 17h0m0s from UTC: a zone's clocks may differ by 16h0m0s at most"},
+		{calendar(1, time.FixedZone("x", -16*3600-1)), "-16h0m1s from UTC"},
 		{calendar(maxSpan, time.UTC), ""},
 	} {
 		if c.want == "" {
@@ -112,6 +114,8 @@ func TestLargestNumbers(t *testing.T) {
 		made(NewSlidingLog(MaxEntries, maxWindow)),
 		made(NewSlidingBuckets(maxSpan, maxWindow, 1)),
 		made(NewCalendar(maxSpan, true, time.UTC)),
+		made(NewCalendar(1, false, time.FixedZone("x", 16*3600))),
+		made(NewCalendar(1, false, time.FixedZone("x", -16*3600))),
 	} {
 		for _, now := range []int64{0, 1, today, maxSpan - 1} {
 			k := keep(r)
