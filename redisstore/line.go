@@ -14,12 +14,12 @@ const (
 	maxSenders = 2
 	maxBatch   = 128
 
-	// A Redis that is milliseconds away could not be asked often enough by two. So
-	// there may be one more for each mostWait of a round trip, up to maxFar: when a
-	// full batch waits, or a call has waited for that long. One that hangs is not
-	// sent more than that, for it would run later what nobody waits for.
-	mostWait = time.Millisecond
-	maxFar   = 64
+	// A Redis that is far away could not be asked often enough by two. So there may
+	// be one more for each mostWait of a round trip, of two at least and up to maxFar:
+	// when a full batch waits, or a call has waited for that long. One that hangs is
+	// not sent more than that, for it would run later what nobody waits for.
+	mostWait = 2 * time.Millisecond
+	maxFar   = 32
 )
 
 // A batcher is a Client that can send several scripts in one piece, to one
@@ -77,7 +77,7 @@ func (l *line) waitsLong() bool {
 }
 
 func (l *line) mayGrow() bool {
-	return l.senders < maxSenders+int(min(l.took/mostWait, maxFar))
+	return l.took >= 2*mostWait && l.senders < maxSenders+int(min(l.took/mostWait, maxFar))
 }
 
 // answered notes how long a batch took, unless it failed.
