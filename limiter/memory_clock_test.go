@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,39 @@ func TestWallClockSteps(t *testing.T) {
 		m.step(20 * time.Minute)
 		require.Equal(t, 40*time.Minute, take(t, &m, l, "k", 1).ResetAfter, "windows follow the wall clock")
 	})
+}
+
+// TestClockWasFarAhead: what came while the clock was years ahead is forgotten in
+// time, and makes room.
+func TestClockWasFarAhead(t *testing.T) {
+	for _, l := range []*Limit{
+		must(FixedWindow("clock", 2, time.Hour, ToClock)),
+		must(FixedWindow("clock", 2, time.Hour, ToClockPerKey)),
+		must(Quota("day", 2, Day, nil)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := Memory{MaxKeys: 1000}
+			require.True(t, take(t, &m, l, "before", 2).Allowed)
+			m.step(10 * 365 * 24 * time.Hour)
+			for i := range 999 {
+				require.True(t, take(t, &m, l, fmt.Sprint(i), 2).Allowed)
+			}
+			m.step(-10 * 365 * 24 * time.Hour)
+			require.False(t, take(t, &m, l, "7", 1).Allowed, "no units for a step back")
+			for range 2 {
+				for range 2000 { // there is always somebody
+					take(t, &m, l, "other", 0)
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(time.Duration(l.rule.Reach()))
+			}
+			for i := range 500 {
+				d := take(t, &m, l, fmt.Sprint("new", i), 1)
+				require.True(t, d.Allowed && !d.Overflow, l.Name())
+			}
+			m.consistent(t)
+		})
+	}
 }
 
 // TestClockIsCompared: the wall clock is looked at once a second, small

@@ -63,7 +63,11 @@ func (c *core) shardOf(id ident) int { return int(id.hi >> (64 - c.bits)) }
 
 // wall is a steady instant as a limit that goes by the wall clock counts it.
 func (c *core) wall(charge *Charge, steady int64) int64 {
-	return c.clock.wall(steady) + charge.Limit.rule.Shift(charge.Key)
+	r := charge.Limit.rule
+	if reach := r.Reach(); reach > c.rooms.reach.Load() {
+		c.rooms.reach.Store(reach) // of two at once one may be lost until it comes again
+	}
+	return c.clock.wall(steady) + r.Shift(charge.Key)
 }
 
 // times is a steady instant by both clocks.

@@ -167,7 +167,9 @@ func (s *shard) sweep(now times, rooms *rooms, credit int64) int64 {
 		}
 		return 0
 	}
-	if s.first[steadyClock] > now[steadyClock] && s.first[wallClock] > now[wallClock] {
+	most := now[wallClock] + rooms.reach.Load()
+	ahead := s.last[wallClock] > most
+	if s.first[steadyClock] > now[steadyClock] && s.first[wallClock] > now[wallClock] && !ahead {
 		return 0
 	}
 	own, spare := entries-s.spare, s.spare
@@ -181,6 +183,9 @@ func (s *shard) sweep(now times, rooms *rooms, credit int64) int64 {
 	} else if credit < cost {
 		return 0
 	} else {
+		if ahead {
+			s.table.bring(most)
+		}
 		s.table.sweep(now, &c, s.soon(now))
 		s.longs = s.longs.sweep(now, &c, rooms)
 	}
@@ -203,6 +208,8 @@ func (s *shard) soon(now times) int {
 type rooms struct {
 	own, spare      room // entries
 	history, shared room // what histories may come to, of own and of overflow entries
+
+	reach atomic.Int64 // how far ahead of the wall clock an entry may lie
 }
 
 func (r *rooms) entries(id ident) *room {

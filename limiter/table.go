@@ -163,6 +163,16 @@ func (c *census) count(id ident, fresh int64) {
 	c.last[k] = max(c.last[k], fresh)
 }
 
+// bring brings entries closer that lie further ahead of the wall clock than any
+// limit looks: they came while it was wrong, and would keep their room until then.
+func (t *table) bring(most int64) {
+	for i := range t.slots {
+		if s := &t.slots[i]; s.id.clock() == wallClock {
+			s.state.A = min(s.state.A, most)
+		}
+	}
+}
+
 // sweep removes what is spent, and gives back memory beyond that of what is not,
 // and of as many as will come soon.
 func (t *table) sweep(now times, c *census, soon int) {

@@ -65,6 +65,18 @@ func (r *Rule) Shift(key string) int64 {
 	return int64((h ^ h>>33) % uint64(r.window))
 }
 
+// Reach returns how far ahead of a time that is not shifted a State of a
+// FixedWindow or Calendar may lie, unless the clock has stepped back.
+func (r *Rule) Reach() int64 {
+	switch {
+	case r.kind == Calendar:
+		return int64(2 * 32 * 24 * time.Hour)
+	case r.align == ToClockPerKey:
+		return 2 * r.window
+	}
+	return r.window
+}
+
 func (r *Rule) takeWindow(s State, now, cost int64) (State, Verdict) {
 	if s.A-now > r.window {
 		s.A = now + r.window
