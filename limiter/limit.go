@@ -52,7 +52,8 @@ const (
 )
 
 // Limit is one rule with its numbers and a name. The constructors make it; the
-// two fields may be set until it is first used.
+// two fields may be set until it is first used. A [Memory] knows it by its pointer,
+// but a store that processes share by its name: there names differ, or two are one.
 type Limit struct {
 	// Global marks a limit whose one key everybody shares, for stores that spread
 	// keys over several machines.

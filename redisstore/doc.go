@@ -94,6 +94,7 @@
 //
 // A key that Redis refused is refused here, without being asked about, until it
 // would be admitted if nobody else used it, but no longer than for a minute.
-// Others can only have made that later, unless they gave units back. See
+// Others can only have made that later, unless they gave units back. What this
+// process itself charges or gives back in between is taken into account at once. See
 // [Store.NearKeys].
 package redisstore
