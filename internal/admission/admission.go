@@ -22,7 +22,8 @@
 // # Who is next
 //
 //	class      the higher always before the lower
-//	tenant     in turns of Weight requests; turns not used are saved, up to four
+//	tenant     in turns, Weight times as often as one of weight 1; turns not used
+//	           are saved, up to four
 //	order      within a tenant: Wine the oldest, Milk the newest
 //
 // When the queue is full, the lowest class loses one, of that the tenant with
@@ -37,12 +38,22 @@
 //
 // # Time
 //
-// From the last thousand requests or so the gate knows how long one takes, nine
-// times of ten, and how fast the queue moves. A ticket is refused when the wait
-// and the service would outlast its deadline, or the wait MaxWait; and it
-// expires when either has come too near, wherever in the queue it is. Of a
-// flood ten workers of 10 ms then serve more than 99 % of what they can, and of
-// what they serve 99 % within 70 ms, at 1.5 times what they can do and at ten.
+// From the last thousand requests or so, and of the last seconds alone, the gate
+// knows how long one takes and how fast the queue moves. A ticket is refused when
+// the wait would be longer than MaxWait, or the wait and the service outlast its
+// deadline; and it expires when either has come too near, wherever in the queue
+// it is.
+//
+// The service counts as what the quickest took: requests are not all alike, and
+// as long as there is room, to try one that will be too late costs nobody
+// anything. Only for a second after the queue has lost one, by its length or by
+// the wait, it counts as what it takes nine times of ten, and at most four
+// medians: then a slot is worth more to others. Of a flood ten workers of 10 ms
+// then serve more than 99 % of what they can, and of what they serve 99 % within
+// 70 ms, at 1.5 times what they can do and at ten.
+//
+// What was slow counts for seconds: with every second in which nothing took as
+// long it counts half. So after a stall the gate tries again, however few ask.
 //
 // # Bounds
 //
@@ -105,7 +116,7 @@ type Verdict uint8
 const (
 	Admitted Verdict = iota // inside, until Leave
 	Queued                  // waiting, until Next tells or Cancel
-	Full                    // refused: no room in the queue
+	Full                    // refused: no room in the queue, or it takes longer than MaxWait
 	Late                    // refused: what is left until the deadline is not enough
 	Pushed                  // dropped from the queue, for one that comes before it
 	Expired                 // dropped from the queue: MaxWait is over or the deadline is too near

@@ -6,15 +6,25 @@ import "math"
 // pushes out who is one too many then; that may be the ticket itself.
 func (g *Gate) enqueue(t *Ticket, now int64) Verdict {
 	if !t.Patient && g.queue() == 0 {
-		g.pressure.refuse(now)
+		g.lost(now)
 		return Full
 	}
 	lane := t.lane()
 	key, common := g.key(t, now)
-	p90, mean := g.service.typical()
-	t.due = g.expiry(t, now, p90)
-	if t.due != math.MaxInt64 && g.limit > 0 && g.ahead(lane, key, common)*mean/int64(g.limit) > t.due-now {
-		g.pressure.refuse(now)
+	known := g.service.typical(now)
+	end := g.patience(t, now)
+	t.due = end
+	if t.Deadline != 0 {
+		t.due = min(end, t.Deadline-g.margin(known, now))
+	}
+	if t.due <= now {
+		return Late
+	}
+	if t.due != math.MaxInt64 && g.limit > 0 && g.ahead(lane, key, common)*known.mean/int64(g.limit) > t.due-now {
+		g.lost(now)
+		if t.due == end {
+			return Full
+		}
 		return Late
 	}
 
@@ -48,7 +58,7 @@ func (g *Gate) enqueue(t *Ticket, now int64) Verdict {
 	}
 	g.dequeue(t)
 	t.state = idle
-	g.pressure.refuse(now)
+	g.lost(now)
 	return Full
 }
 
@@ -63,20 +73,19 @@ func (g *Gate) key(t *Ticket, now int64) (key uint64, common bool) {
 	case t.Patient:
 		return hash(^g.seed, t.Tenant) | tenants, false
 	}
+	if t.Known { // not the one who calls himself the same
+		return hash(g.seed^proven, t.Tenant) | tenants, false
+	}
 	key = hash(g.seed, t.Tenant) | tenants
-	return key, !t.Known && !g.census.own(key, now)
+	return key, !g.census.own(key, now)
 }
 
-// expiry is when the ticket has waited for too long.
-func (g *Gate) expiry(t *Ticket, now, p90 int64) int64 {
-	due := int64(math.MaxInt64)
-	if !t.Patient && g.config.MaxWait > 0 {
-		due = now + g.config.MaxWait
+// patience is when the ticket has waited for MaxWait.
+func (g *Gate) patience(t *Ticket, now int64) int64 {
+	if t.Patient || g.config.MaxWait < 0 || g.config.MaxWait > math.MaxInt64-max(now, 0) {
+		return math.MaxInt64
 	}
-	if t.Deadline != 0 {
-		due = min(due, t.Deadline-p90)
-	}
-	return due
+	return now + g.config.MaxWait
 }
 
 // ahead is how many places must come free until the ticket's turn, if nobody
@@ -116,13 +125,13 @@ func (g *Gate) push(t *Ticket, now int64) {
 		g.outLast.newer = t
 	}
 	g.outLast = t
-	g.pressure.refuse(now)
+	g.lost(now)
 }
 
 // expire ends a ticket that was taken out of the queue because of the time.
 func (g *Gate) expire(t *Ticket, now int64) Verdict {
 	t.state = idle
-	g.pressure.refuse(now)
+	g.lost(now)
 	return Expired
 }
 

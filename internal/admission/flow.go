@@ -6,19 +6,23 @@ type flow struct {
 	line   *line
 	key    uint64
 	weight int
-	credit int // what it may still take, of this turn and of those saved
-	n      int // how many wait
+	tag    int64  // when its turn is, by the line's clock
+	since  uint64 // among those with the same tag, the first is first
+	n      int    // how many wait
 
 	// Who waits: in a list, or, for the crowd, in flows of their own.
 	oldest, newest *Ticket
 	crowd          *line
 
 	patient    bool // producers: oldest first, never pushed out
-	early      bool // in line.early, not in line.round
-	resting    bool // nobody waits
+	early      bool // counted in line.early
 	next, prev *flow
 	at         int // in line.longest; -1: not in it
+	turn       int // in line.turns; -1: it rests
 }
+
+// cost is by how much a request moves the tag on.
+func (f *flow) cost() int64 { return whole / int64(f.weight) }
 
 // ring is flows in a circle.
 type ring struct {
@@ -82,7 +86,7 @@ func (f *flow) remove(t *Ticket) {
 // a part of.
 func (f *flow) grew(by int) {
 	l := f.line
-	if f.resting {
+	if f.turn < 0 {
 		l.woke(f)
 	}
 	f.n += by

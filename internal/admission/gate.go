@@ -22,7 +22,8 @@ type Gate struct {
 	outLast  *Ticket
 	census   census
 	service  service
-	pressure pressure
+	pressure Pressure
+	pressed  int64 // until when the queue counts as one that loses requests
 }
 
 // Keys of flows that are no tenant's, and the bit of those that are.
@@ -32,6 +33,9 @@ const (
 	patient
 	tenants = 1 << 63
 )
+
+// proven keeps the names that were proven apart from those that were not.
+const proven = 0xa0761d6478bd642f
 
 // New makes a Gate. The seed decides how tenants are hashed; a server draws it
 // at random, so that nobody can choose names that collide.
@@ -47,7 +51,6 @@ func New(c Config, seed uint64) *Gate {
 	for i := range g.lines {
 		g.lines[i].order, g.crowds[i].order = c.Order, c.Order
 	}
-	g.service.trust = math.MaxInt64
 	g.limit = max(c.Limit, 0)
 	return g
 }
@@ -63,11 +66,7 @@ func (g *Gate) Arrive(t *Ticket, now int64) Verdict {
 	}
 	t.arrived, t.admitted = now, now
 	if t.Deadline != 0 && !g.enough(t, now) {
-		if t.Deadline > now {
-			g.service.doubt()
-		}
-		g.pressure.refuse(now)
-		return Late
+		return Late // whatever the others do: it says nothing about them
 	}
 	if t.Nested {
 		t.state = nested
@@ -124,22 +123,39 @@ func (g *Gate) next(now int64) (*Ticket, Verdict) {
 	return nil, Queued
 }
 
-// Leave gives the slot of an admitted ticket back. With measure the time inside
-// counts as what a request takes; a connection taken over, or a request broken
-// off, says nothing about that. It reports whether the ticket was inside.
+// Leave gives the slot of an admitted ticket back. With measure the time inside,
+// until Ready, counts as what a request takes; a connection taken over, or a
+// handler that failed, says nothing about that. It reports whether the ticket was
+// inside.
 func (g *Gate) Leave(t *Ticket, now int64, measure bool) bool {
+	if t.state == inside && measure && !t.Patient {
+		over := now
+		if t.Ready != 0 {
+			over = t.Ready
+		}
+		g.service.add(over-t.admitted, now)
+	}
+	return g.leave(t)
+}
+
+// GaveUp is Leave for one whose client did not wait for the end: all that is
+// known of how long it takes is that it is longer.
+func (g *Gate) GaveUp(t *Ticket, now int64) bool {
+	if t.state == inside && !t.Patient {
+		g.service.addAtLeast(now-t.admitted, now)
+	}
+	return g.leave(t)
+}
+
+func (g *Gate) leave(t *Ticket) bool {
 	switch t.state {
 	case inside:
 		g.inFlight--
 	case nested:
-		measure = false
 	default:
 		return false
 	}
 	t.state = idle
-	if measure {
-		g.service.add(now-t.admitted, now)
-	}
 	return true
 }
 
@@ -179,13 +195,22 @@ func (g *Gate) Waiting() int { return g.waiting }
 
 // RetryAfter is what to tell who is refused now, in whole seconds from 1 to 32:
 // it doubles while many are refused or dropped and falls when few are. Random is
-// in [0, 1); it spreads those who come back.
+// in [0, 1); it spreads those who come back. Who comes too late does not count.
 func (g *Gate) RetryAfter(now int64, random float64) time.Duration {
-	return time.Duration(g.pressure.seconds(now, random)) * time.Second
+	return g.pressure.RetryAfter(now, random)
 }
 
 // Refused counts one that the owner refused without asking, towards RetryAfter.
-func (g *Gate) Refused(now int64) { g.pressure.refuse(now) }
+func (g *Gate) Refused(now int64) { g.pressure.Refuse(now) }
+
+// lost notes that the queue had no room for one, or too long a wait.
+func (g *Gate) lost(now int64) {
+	g.pressure.Refuse(now)
+	g.pressed = now + pressedFor
+}
+
+// pressedFor is how long a loss of the queue has it look at the tail.
+const pressedFor = int64(time.Second)
 
 // queue is how many may wait.
 func (g *Gate) queue() int {
@@ -198,10 +223,22 @@ func (g *Gate) queue() int {
 	return max(2*min(g.limit, math.MaxInt32), 16)
 }
 
-// enough reports whether what is left until the ticket's deadline is what
-// requests take, nine times of ten.
+// enough reports whether what is left until the ticket's deadline is what it
+// needs.
 func (g *Gate) enough(t *Ticket, now int64) bool {
-	p90, _ := g.service.typical()
-	left := t.Deadline - now
-	return left > 0 && left >= p90
+	if t.Deadline <= now {
+		return false
+	}
+	return t.Nested || t.Deadline-now >= g.margin(g.service.typical(now), now)
+}
+
+// margin is how much must be left when work on a request begins. While the queue
+// loses some, a slot is worth more to one that will be in time nine times of ten.
+// Else it costs nobody anything to try, and that others take longer is no reason
+// not to: only what even the quickest does not make is in vain.
+func (g *Gate) margin(known estimate, now int64) int64 {
+	if now < g.pressed {
+		return known.tail
+	}
+	return known.least
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -216,7 +217,7 @@ func TestDeadline(t *testing.T) {
 		for range 6 {
 			got = append(got, g.Arrive(&Ticket{}, 0))
 		}
-		assert.Equal(t, []Verdict{Queued, Queued, Queued, Queued, Late, Late}, got)
+		assert.Equal(t, []Verdict{Queued, Queued, Queued, Queued, Full, Full}, got)
 	})
 	t.Run("gone while waiting", func(t *testing.T) {
 		g := New(Config{Limit: 1, Queue: 5, MaxWait: -1}, 1)
@@ -249,22 +250,80 @@ func TestDeadline(t *testing.T) {
 		assert.Equal(t, Admitted, g.Arrive(&Ticket{Deadline: ms}, 0))
 	})
 	t.Run("a stall is not remembered for ever", func(t *testing.T) {
-		g := New(Config{Limit: 100}, 1)
-		learn(g, 10*second)
-		refused := 0
-		for g.Arrive(&Ticket{Deadline: second}, 0) == Late {
-			refused++
+		for _, rate := range []int64{2, 1000} { // by time, however few ask
+			g := New(Config{Limit: 100}, 1)
+			learn(g, 2*second)
+			now := 2 * second
+			require.Equal(t, Late, g.Arrive(&Ticket{Deadline: now + second/2}, now))
+			for g.Arrive(&Ticket{Deadline: now + second/2}, now) == Late {
+				now += second / rate
+			}
+			assert.LessOrEqual(t, now, 4*second)
 		}
-		assert.Less(t, refused, 200)
-		for range 20 { // and what is quick confirms it
-			k := &Ticket{Deadline: second}
-			require.Equal(t, Admitted, g.Arrive(k, 0))
-			g.Leave(k, 10*ms, true)
+	})
+	t.Run("the tail is for when the queue loses some", func(t *testing.T) {
+		g := New(Config{Limit: 50, Queue: 20}, 1)
+		for i := range int64(100) {
+			k := &Ticket{}
+			g.Arrive(k, 0)
+			g.Leave(k, (10+i)*ms, true)
 		}
-		k := &Ticket{}
-		g.Arrive(k, 0)
-		g.Leave(k, 5*second, true)
-		assert.Equal(t, Late, g.Arrive(&Ticket{Deadline: second}, 0), "what is slow restores it")
+		arrive := func(left, now int64) Verdict {
+			k := &Ticket{Deadline: now + left}
+			v := g.Arrive(k, now)
+			g.Leave(k, now, false)
+			g.Cancel(k, now)
+			return v
+		}
+		assert.Equal(t, Late, arrive(5*ms, 100*ms))
+		assert.Equal(t, Admitted, arrive(50*ms, 100*ms), "some are as quick")
+		inside := fill(t, g)
+		assert.Equal(t, Queued, arrive(50*ms, 100*ms))
+		for range 20 {
+			g.Arrive(&Ticket{}, 100*ms)
+		}
+		require.Equal(t, Full, g.Arrive(&Ticket{}, 100*ms))
+		for _, k := range inside {
+			g.Leave(k, 100*ms, false)
+		}
+		g.SetLimit(100)
+		told(g, 100*ms)
+		assert.Equal(t, Late, arrive(50*ms, 200*ms))
+		assert.Equal(t, Admitted, arrive(150*ms, 200*ms))
+		assert.Equal(t, Admitted, arrive(50*ms, 1100*ms), "a second later it is over")
+	})
+	t.Run("a part of a request is let in until it is over", func(t *testing.T) {
+		g := New(Config{Limit: 1}, 1)
+		learn(g, 100*ms)
+		assert.Equal(t, Admitted, g.Arrive(&Ticket{Nested: true, Deadline: 101 * ms}, 100*ms))
+		assert.Equal(t, Late, g.Arrive(&Ticket{Nested: true, Deadline: 100 * ms}, 100*ms))
+	})
+	t.Run("what counts is the work", func(t *testing.T) {
+		g := New(Config{Limit: 1}, 1)
+		for range 100 {
+			k := &Ticket{}
+			g.Arrive(k, 0)
+			k.Ready = 5 * ms
+			g.Leave(k, 10*second, true)
+			k = &Ticket{Patient: true}
+			g.Arrive(k, 0)
+			g.Leave(k, 10*second, true)
+		}
+		assert.Less(t, g.service.typical(10*second).mean, 6*ms)
+	})
+	t.Run("a wait without end", func(t *testing.T) {
+		g := New(Config{Limit: 1, MaxWait: math.MaxInt64}, 1)
+		fill(t, g)
+		assert.Equal(t, Queued, g.Arrive(&Ticket{}, 5))
+		assert.Equal(t, int64(math.MaxInt64), g.Due())
+	})
+	t.Run("who comes too late says nothing about the queue", func(t *testing.T) {
+		g := New(Config{Limit: 10}, 1)
+		for i := range int64(1000) {
+			g.Arrive(&Ticket{Deadline: 1}, i*second/10)
+		}
+		assert.Equal(t, time.Second, g.RetryAfter(100*second, 0))
+		assert.Equal(t, 2*time.Second, g.RetryAfter(100*second, .99))
 	})
 }
 

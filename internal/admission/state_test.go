@@ -131,34 +131,99 @@ func TestHash(t *testing.T) {
 }
 
 func TestService(t *testing.T) {
-	var s service
-	s.trust = math.MaxInt64
-	s.add(second, 0)
-	p90, mean := s.typical()
-	assert.Zero(t, p90, "one says nothing")
-	assert.Zero(t, mean)
-	for i := range int64(1000) {
-		s.add((i%100)*millisecond, i)
+	const ms = millisecond
+	at := func(s *service, now int64) estimate {
+		s.fresh = 0
+		return s.typical(now)
 	}
-	s.fresh = 0
-	p90, mean = s.typical()
-	assert.InEpsilon(t, 90*millisecond, p90, .07)
-	assert.InEpsilon(t, 50*millisecond, mean, .07)
-	for range 1024 {
-		s.add(5*millisecond, 0)
-	}
-	p90, mean = s.typical()
-	assert.InEpsilon(t, 5*millisecond, p90, .07, "the old is forgotten")
-	assert.InEpsilon(t, 5*millisecond, mean, .07)
-	for range 200 {
-		s.add(10*second, 0)
-	}
-	s.fresh = 0
-	_, mean = s.typical()
-	assert.Less(t, mean, 20*millisecond, "a stall is not what the queue moves by")
+	t.Run("few say nothing", func(t *testing.T) {
+		var s service
+		for range serviceEnough - 1 {
+			s.add(second, 0)
+		}
+		assert.Zero(t, at(&s, 0))
+		s.add(second, 0)
+		assert.NotZero(t, at(&s, 0))
+	})
+	t.Run("figures", func(t *testing.T) {
+		var s service
+		for i := range int64(1000) {
+			s.add((10+i%100)*ms, i)
+		}
+		e := at(&s, 1000)
+		assert.InEpsilon(t, 10*ms, e.least, .125)
+		assert.LessOrEqual(t, e.least, 10*ms)
+		assert.InEpsilon(t, 100*ms, e.tail, .07)
+		assert.InEpsilon(t, 60*ms, e.mean, .07)
+	})
+	t.Run("what is of another kind counts four medians", func(t *testing.T) {
+		var s service
+		for i := range int64(500) {
+			d := 5 * ms
+			if i%5 == 0 {
+				d = 10 * second
+			}
+			s.add(d, 0)
+		}
+		e := at(&s, 0)
+		assert.InEpsilon(t, 20*ms, e.tail, .07)
+		assert.Less(t, e.mean, 10*ms)
+	})
+	t.Run("many new ones are all that counts", func(t *testing.T) {
+		var s service
+		for range 1000 {
+			s.add(50*ms, 0)
+		}
+		for range 1024 {
+			s.add(5*ms, 0)
+		}
+		e := at(&s, 0)
+		assert.InEpsilon(t, 5*ms, e.tail, .07)
+		assert.InEpsilon(t, 5*ms, e.mean, .07)
+	})
+	t.Run("what is long ago says nothing", func(t *testing.T) {
+		for _, wait := range []int64{20 * second, 100 * second} {
+			var s service
+			for range 20 {
+				s.add(2*second, 0)
+			}
+			s.add(2*second, serviceSpan)
+			s.add(2*second, wait)
+			assert.Zero(t, at(&s, wait), "few are of late")
+		}
+	})
+	t.Run("what was slow counts for seconds", func(t *testing.T) {
+		var s service
+		for range 500 {
+			s.add(2*second, second)
+		}
+		assert.InEpsilon(t, 2*second, at(&s, second).least, .13)
+		assert.Equal(t, 250*ms, at(&s, 4*second).tail)
+		s.add(20*ms, 4*second)
+		assert.Equal(t, 250*ms, at(&s, 4*second).tail)
+		s.add(300*ms, 4*second)
+		assert.Equal(t, 300*ms, at(&s, 4*second).tail, "and at once if it is slow again")
+		assert.NotZero(t, at(&s, 0), "a clock that steps back")
+	})
+	t.Run("who gives up says that it is longer", func(t *testing.T) {
+		var s service
+		s.addAtLeast(second, 0)
+		for range 100 {
+			s.add(50*ms, 0)
+		}
+		n := s.recent.n
+		s.addAtLeast(20*ms, 0)
+		assert.Equal(t, n, s.recent.n)
+		for range 100 {
+			s.addAtLeast(100*ms, 0)
+		}
+		assert.Greater(t, at(&s, 0).tail, 90*ms)
+	})
 	for d := int64(1 << 10); d < 1<<40; d += d/7 + 1 {
 		require.InEpsilon(t, d, middle(bucket(d)), .0626)
+		require.LessOrEqual(t, lower(bucket(d)), d)
 	}
+	var s service
 	for _, d := range []int64{-1, 0, math.MaxInt64} {
 		s.add(d, 0)
 	}

@@ -22,6 +22,10 @@ type Ticket struct {
 	// memory is bounded by how many producers there are.
 	Patient bool
 
+	// Ready is when the work was over and only sending was left, set before Leave;
+	// zero: with Leave. What clients take to read is not what a request takes.
+	Ready int64
+
 	Value any // the owner's, such as the channel that wakes the request
 
 	state    state

@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// queued is a gate of one place, with so many of each tenant of weight w waiting.
+func queued(t *testing.T, n int, weights ...int) (*Gate, *Ticket) {
+	g := New(Config{Limit: 1, Queue: n * len(weights)}, 1)
+	running := fill(t, g)[0]
+	for range n {
+		for i, w := range weights {
+			require.Equal(t, Queued, g.Arrive(&Ticket{Tenant: fmt.Sprint(i), Known: true, Weight: w, Value: i}, 0))
+		}
+	}
+	return g, running
+}
+
+// TestWeightsInTurns: only what weights are of each other matters, and the heavy
+// go in between each other.
+func TestWeightsInTurns(t *testing.T) {
+	for _, w := range []int{1, 3, 100, 1000, 1 << 16, 1 << 30} {
+		g, running := queued(t, 100, w, w, w)
+		for i := range 300 {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			require.Equal(t, i%3, running.Value, "weight %d, after %d", w, i)
+		}
+	}
+	t.Run("beside a light one", func(t *testing.T) {
+		g, running := queued(t, 1000, 1000, 1000, 1)
+		served, longest, row := [3]int{}, 0, 0
+		var last any
+		for range 1900 {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			served[running.Value.(int)]++
+			if row++; running.Value != last {
+				row, last = 1, running.Value
+			}
+			longest = max(longest, row)
+		}
+		assert.InDelta(t, served[0], served[1], 8)
+		assert.InDelta(t, 2, served[2], 4)
+		assert.LessOrEqual(t, longest, 2*advance)
+	})
+	t.Run("3 to 2", func(t *testing.T) {
+		g, running := queued(t, 1000, 3, 2)
+		served := [2]int{}
+		for range 1000 {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			served[running.Value.(int)]++
+			assert.InDelta(t, 1.5*float64(served[1]), served[0], 8)
+		}
+	})
+}
+
+// TestWeightFalls: what was saved under another weight is as many turns, not as
+// many requests.
+func TestWeightFalls(t *testing.T) {
+	for _, was := range []int{1, 1000, 1 << 16} {
+		g, running := queued(t, 100, was, 1)
+		for range 3 {
+			g.Arrive(&Ticket{Tenant: "0", Known: true, Weight: 1, Value: 0}, 0)
+		}
+		served := [2]int{}
+		for range 40 {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			served[running.Value.(int)]++
+		}
+		assert.InDelta(t, 20, served[1], advance, "was %d", was)
+	}
+}
+
+// TestNamesThatWereProven: who calls himself like one who has proven it is
+// another.
+func TestNamesThatWereProven(t *testing.T) {
+	for _, order := range []Order{Wine, Milk} {
+		g := New(Config{Limit: 1, Queue: 10, Order: order}, 1)
+		running := fill(t, g)[0]
+		for range 9 {
+			g.Arrive(&Ticket{Tenant: "acme", Value: "forged"}, 0)
+		}
+		for range 3 {
+			assert.Equal(t, Queued, g.Arrive(&Ticket{Tenant: "acme", Known: true, Value: "acme"}, 0))
+		}
+		assert.Equal(t, []string{"pushed forged", "pushed forged"}, told(g, 0))
+		served := map[any]int{}
+		for range 6 {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			served[running.Value]++
+		}
+		assert.Equal(t, 3, served["acme"])
+	}
+}
+
+// TestClockGoesRound: tags may overflow.
+func TestClockGoesRound(t *testing.T) {
+	g, running := queued(t, 1, 1, 7)
+	l := &g.lines[Critical-CriticalPlus]
+	const near = 1<<63 - 50*whole
+	l.clock += near
+	for _, f := range l.turns {
+		f.tag += near
+	}
+	served := [2]int{}
+	for range 800 {
+		g.Leave(running, 0, false)
+		running, _ = g.Next(0)
+		i := running.Value.(int)
+		served[i]++
+		g.Arrive(&Ticket{Tenant: fmt.Sprint(i), Known: true, Weight: []int{1, 7}[i], Value: i}, 0)
+	}
+	assert.Negative(t, l.clock)
+	assert.InDelta(t, 100, served[0], advance)
+}
