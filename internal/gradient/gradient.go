@@ -107,26 +107,40 @@ type Limit struct {
 // Sample tells of a request that ended: when, in nanoseconds of a monotonic
 // clock; how long it took since it was admitted, in nanoseconds; how many were
 // in flight when it ended, itself included; and whether it was dropped: refused
-// by whatever it needed, or given up. How long a dropped one took says nothing
-// and is not used.
+// by whatever it needed. How long a dropped one took says nothing and is not
+// used.
 //
 // Requests that last as long as their client likes, such as event streams, make
 // no sample. A clock that is set, forwards or backwards, costs one window.
 func (l *Limit) Sample(now, rtt int64, inFlight int, dropped bool) {
+	kind := ok
+	if dropped {
+		kind = refused
+	}
+	l.sample(now, rtt, inFlight, kind)
+}
+
+// GaveUp tells of a request whose client did not wait for the end: all that is
+// known of how long it takes is that it takes longer.
+func (l *Limit) GaveUp(now, atLeast int64, inFlight int) {
+	l.sample(now, atLeast, inFlight, abandoned)
+}
+
+func (l *Limit) sample(now, rtt int64, inFlight int, how kind) {
 	l.prepare()
 	w := &l.window
 	if w.stale(now, l.last) {
 		w.begin(now, 0)
 		l.startOver(now)
 	}
-	w.add(now, min(float64(max(rtt, 1)), l.most()), max(inFlight, 1), dropped)
+	w.add(now, min(float64(max(rtt, 1)), l.most()), max(inFlight, 1), how)
 	if !w.complete() {
 		return
 	}
 	v := w.view()
 	l.evaluate(float64(now), v)
-	if v.ok > 0 {
-		l.last = v.rtt
+	if v.took > 0 {
+		l.last = v.took
 	}
 	// What ends next was admitted under the limit before.
 	w.begin(now, l.last)

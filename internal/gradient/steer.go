@@ -19,6 +19,8 @@ const (
 	maxLost = 0.05 // the share of dropped requests that is borne
 	lostCut = 0.9  // what a window with more costs
 
+	hopelessCut = 0.7 // what one costs whose clients all gave up
+
 	certainty = 2.5 // standard errors
 )
 
@@ -29,6 +31,12 @@ func (l *Limit) evaluate(now float64, v view) {
 			l.probe.giveUp(l)
 			l.limit = l.bounded(l.limit * lostCut)
 			l.high = l.limit
+		}
+		return
+	}
+	if v.hopeless() {
+		if v.peak >= l.whole()/2 {
+			l.giveUp()
 		}
 		return
 	}
@@ -62,6 +70,14 @@ func (l *Limit) evaluate(now float64, v view) {
 		l.grow(spare, v)
 	}
 	l.high = max(l.high+0.25*(l.limit-l.high), l.limit)
+}
+
+// giveUp lowers the limit when nobody waits for the end. If it is a probe that is
+// on, the way is right: it does not return to where it began.
+func (l *Limit) giveUp() {
+	l.probe.on, l.probe.again, l.probe.check = false, false, false
+	l.limit = l.bounded(l.limit * hopelessCut)
+	l.high = l.limit
 }
 
 func (l *Limit) grow(spare float64, v view) {

@@ -34,11 +34,21 @@ type window struct {
 	latest int64
 	spent  float64 // counting
 
-	ok, dropped int
-	sum, square float64 // of the latencies of those not dropped
+	n           [abandoned + 1]int
+	sum, square float64 // of the times of those not dropped
+	whole       float64 // of the times of those that ended, the sum
 	busy        float64 // sum of those in flight
 	peak        int
 }
+
+// kind is how a request ended.
+type kind int
+
+const (
+	ok        kind = iota
+	refused        // by what it needed
+	abandoned      // by its client
+)
 
 // begin forgets everything and counts what ends later than settle from now.
 func (w *window) begin(now int64, settle float64) {
@@ -52,7 +62,7 @@ func (w *window) stale(now int64, rtt float64) bool {
 	return !w.begun || since < -setBack || since > max(gap, gapTurns*rtt)
 }
 
-func (w *window) add(now int64, rtt float64, inFlight int, dropped bool) {
+func (w *window) add(now int64, rtt float64, inFlight int, how kind) {
 	w.latest = max(w.latest, now)
 	w.spent = float64(w.latest) - float64(w.from) - w.settle
 	if w.spent < 0 {
@@ -60,17 +70,19 @@ func (w *window) add(now int64, rtt float64, inFlight int, dropped bool) {
 	}
 	w.busy += float64(inFlight)
 	w.peak = max(w.peak, inFlight)
-	if dropped {
-		w.dropped++
+	w.n[how]++
+	if how == refused {
 		return
 	}
-	w.ok++
 	w.sum += rtt
 	w.square += rtt * rtt
+	if how == ok {
+		w.whole += rtt
+	}
 }
 
 func (w *window) complete() bool {
-	n := w.ok + w.dropped
+	n := w.n[ok] + w.n[refused] + w.n[abandoned]
 	if n < fewSamples || w.spent < minWindow || w.spent < fullWindow && n < manySamples {
 		return false
 	}
@@ -78,9 +90,9 @@ func (w *window) complete() bool {
 	switch {
 	case w.spent >= longWindow:
 		return true
-	case w.spent < minTurns*v.rtt:
+	case w.spent < minTurns*v.took:
 		return false
-	case v.lost > maxLost:
+	case v.lost > maxLost || w.n[abandoned] > w.n[ok]:
 		return true
 	case w.spent < fullWindow:
 		return v.err <= precision*v.rtt
@@ -90,28 +102,40 @@ func (w *window) complete() bool {
 }
 
 // view is what a window shows.
+//
+// Who gave up is part of it as in the statistics of survival: the mean is the time
+// spent on all, for each that ended. By Little's law it is what they would have
+// taken if all had waited, whenever they lost patience, also if that ended the
+// work; and it grows with what is in flight, as latency does. Who leaves at once
+// counts for next to nothing.
 type view struct {
+	n    int
 	ok   int
 	lost float64 // the share that was dropped
 	rtt  float64 // nanoseconds: the mean latency of those not dropped
 	err  float64 // nanoseconds: its standard error
-	rate float64 // of those not dropped, per second
+	took float64 // nanoseconds: the mean time of those not dropped, until they ended or were given up
+	rate float64 // of those that ended, per second
 	busy float64 // in flight, the mean
 	peak float64 // in flight, the most
 }
 
 func (w *window) view() view {
-	all := float64(w.ok + w.dropped)
+	all := float64(w.n[ok] + w.n[refused] + w.n[abandoned])
 	v := view{
-		ok:   w.ok,
-		lost: float64(w.dropped) / all,
+		n:    w.n[ok] + w.n[abandoned],
+		ok:   w.n[ok],
+		lost: float64(w.n[refused]) / all,
 		busy: w.busy / all,
 		peak: float64(w.peak),
 	}
-	if w.ok > 0 {
-		n := float64(w.ok)
+	if v.n > 0 {
+		v.took = w.sum / float64(v.n)
+	}
+	if v.ok > 0 {
+		n := float64(v.ok)
 		v.rtt = w.sum / n
-		v.err = math.Sqrt(max(w.square/n-v.rtt*v.rtt, 0) / n)
+		v.err = math.Sqrt(max(w.square-2*v.rtt*w.whole+v.rtt*v.rtt*n, 0)) / n
 		v.rate = n / w.spent * second
 	}
 	return v
@@ -119,3 +143,6 @@ func (w *window) view() view {
 
 // proven is a latency that the true one is below.
 func (v view) proven() float64 { return v.rtt + certainty*v.err }
+
+// hopeless reports whether nobody waited for the end.
+func (v view) hopeless() bool { return v.ok == 0 && v.n > 0 }
