@@ -52,6 +52,7 @@ type gate struct {
 	armed    int64           // when the timer fires; math.MaxInt64: not
 	shares   shares
 	count    counts
+	noStream admission.Pressure // of answers that last: they do not keep others away
 }
 
 // ownLimit is what the fields say. The lock is held.

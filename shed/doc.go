@@ -18,8 +18,8 @@
 //	                          ▲                                │ MaxWait or the deadline is near,
 //	                          └────────────────────────────────┘ or a better one takes the place
 //
-// All of it is decided from the head of a request: of a refused one the body is
-// not read and no handler runs.
+// All of it is decided from the head of a request: of a refused one no handler
+// runs, and the answer does not wait for the body.
 //
 // # Why
 //
@@ -63,8 +63,8 @@
 //	limit      choose it if
 //	Limit: n   what is short is known: connections, licences, memory a request; or it was measured.
 //	           n = the rate that must be served × the time that a request takes, and some 30 % more
-//	Adaptive   it is not known or changes, and requests take about as long as each other.
-//	           It grows while latency is flat. Look at Stats from time to time
+//	Adaptive   it is not known or changes, and requests take about as long as each other,
+//	           or their mix stays. It grows while latency is flat. Look at Stats from time to time
 //
 //	order      under overload                               choose it for
 //	Wine       oldest first; the newest is refused at once  jobs, transfers, uploads: who waits is served
@@ -80,13 +80,18 @@
 // # Who goes first
 //
 // Of four classes a higher one goes before every lower one, and the lowest is
-// refused first, as in the SRE book; see [Class]. Who names its class in a header
-// is believed only if TrustPriority says so. Within a class tenants take turns
-// (deficit round robin, by weight), and when the queue is full, the longest of
-// theirs is shortened, so that one who sends a hundred times as much as the
-// others takes from nobody but itself. A tenant's name costs nothing to invent,
-// so only MaxTenants unknown ones have a share of their own, and all others one
-// together; those that are Known always have one.
+// refused first, as in the SRE book; see [Class]. Class goes before tenant: who
+// fills the server with Critical requests leaves nothing to anybody's Sheddable
+// ones. Who names its class in a header is believed only if TrustPriority says so.
+//
+// Within a class tenants take turns (fair queueing: round robin where all weigh
+// the same), and when the queue is full, the longest of theirs is shortened, so
+// that one who sends a hundred times as much as the others by one name takes from
+// nobody but itself. A name costs nothing to invent: so only MaxTenants unknown
+// ones have a share of their own, and all others one together. That bounds what
+// can be had by inventing names, at MaxTenants shares, and does not make it
+// nothing. Known tenants always have their own, and who calls himself like one
+// without proof is another.
 //
 // # What a client is told
 //
@@ -97,10 +102,10 @@
 //
 //	{"type":"about:blank", …, "reason":"full","retry_after":4}
 //
-// Retry-After doubles while many are refused, from 1 s on, and falls when few
-// are, second by second, as in Kubernetes; then it is spread from once to twice
-// that, at most 32 s, or all who were refused together come back together. It
-// says how long to stay away, and promises nothing.
+// Retry-After doubles while the queue loses many, from 1 s on, and falls when it
+// loses few, second by second, as in Kubernetes; then it is spread from once to
+// twice that, at most 32 s, or all who were refused together come back together.
+// It says how long to stay away, and promises nothing.
 //
 // It is the server that lacks room, hence 503. Only to a tenant that has more
 // than its share of a full queue, while others wait too, the status is 429 Too
@@ -115,21 +120,42 @@
 //	Request-Attempt: 2            with RetriesYield, it goes after those who ask for the first time
 //	Request-Priority: sheddable   if the peer is trusted
 //
-// What is no such value is ignored, and what is too large is cut: nothing that a
-// client sends can make the Gate fail, and a lie can harm only who tells it:
-// who claims to have more time waits no longer than MaxWait.
+// What is no such value is ignored, and what is too large is cut. A lie in these
+// harms who tells it: who claims to have more time waits no longer than MaxWait,
+// and who claims to have none is refused, which does not count for Retry-After.
+//
+// Enough is what is left of the time if even the quickest of late took no more, so
+// that requests of all kinds may pass one Gate; what is over already is never
+// enough. For a second after the queue has lost some, it is what nine of ten took,
+// but at most four times what half of them took: a request that will probably be
+// late would then take the slot of one that would not. Where more than half of the
+// requests take much longer than the others, and there is too much to do, the
+// others are refused too often: give them a Gate of their own. What Wait lets in
+// is not measured, nor is what clients take to read, if the handler says [Done].
+//
+// By another header a client can get past the limit: see LongLived, whose default
+// goes by Upgrade and Accept, and MaxLongLived, which bounds that.
 //
 // # What is guaranteed
 //
-//   - There are never more than Limit inside, exempt ones and sub-calls aside.
-//     SetLimit(0) lets nobody in, also when the house is empty.
+//   - There are never more than Limit handlers inside, exempt and long-lived ones
+//     and sub-calls aside. SetLimit(0) lets nobody in, also when the house is empty.
+//     What a handler leaves behind when it returns is not seen: put
+//     http.TimeoutHandler, which does not wait for what it gives up, outside the
+//     Gate and not within.
 //   - A slot comes back when the handler ends, however it does: by return, panic
 //     or runtime.Goexit, after a Hijack, with its client there or not.
 //   - Who leaves while it waits takes no slot. Over HTTP/1 net/http notices that
 //     only of requests without a body.
 //   - Nobody waits for longer than MaxWait, also if nobody comes or goes.
 //   - A sub-call of a request that is inside, made with its context, uses its
-//     slot and does not wait behind its own parent; see [Gate.Wait].
+//     slot and does not wait behind its own parent; see [Gate.Wait]. It is refused
+//     only when its own time is over.
+//   - A refusal is sent at once. By HTTP/1, net/http reads the body after it, if it
+//     is known to be shorter than 256 KiB, to use the connection again; until it has
+//     come, or for the server's ReadTimeout, connection and goroutine are kept, as
+//     of any client that is slow to send. Longer bodies, those of unknown length and
+//     with Expect end the connection.
 //   - The ResponseWriter is handed on as it came: http.ResponseController,
 //     Flusher and Hijacker work.
 //   - Memory is bounded: Queue requests wait (and as many producers as the program

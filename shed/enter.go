@@ -22,6 +22,7 @@ type visit struct {
 	request *http.Request // nil: none
 	timeout time.Duration // that the client told, if hurried
 	hurried bool
+	until   int64 // the context's deadline; 0: it has none
 
 	arrived    int64
 	waited     time.Duration // once it was queued
@@ -39,9 +40,9 @@ type visit struct {
 type ending uint8
 
 const (
-	broken ending = iota // by a panic, or its client left: how long it took tells nothing
+	broken ending = iota // by a panic: how long it took tells nothing
 	whole
-	late // its deadline was over first
+	givenUp // its client left, or its deadline was over: it takes longer than it took
 )
 
 // visit is a fresh one.
@@ -60,6 +61,7 @@ func (g *gate) put(v *visit) {
 	t.Tenant, t.Known, t.Weight, t.Nested, t.Patient = "", false, 0, false, false
 	v.class, v.attempt, v.request, v.hurried = Critical, 1, nil, false
 	v.waited, v.retryAfter, v.ended, v.done, v.refused = 0, 0, broken, 0, false
+	v.until, t.Ready = 0, 0
 	g.visits.Put(v)
 }
 
@@ -74,19 +76,20 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	t := &v.ticket
 	t.Class = admission.Class(v.class)
 	t.Deadline = g.deadline(ctx, v, now)
-	var parent *mark
+	var outer *mark
 	if !g.noSubCalls {
-		parent = markFrom(ctx, g)
+		outer = markFrom(ctx)
 	}
 	gone := ctx.Err() != nil
 
 	g.mu.Lock()
 	if gone {
-		return g.turnAway(v, Gone, now)
+		return g.refused(v, Gone, now)
 	}
-	t.Nested = parent != nil && parent.visit.turn == parent.turn
+	t.Nested = outer.within(g)
 	if g.engine.Limit() == 0 && !t.Nested && !t.Patient {
-		return g.turnAwayAtOnce(v, Shut, now) // waiting is of no use
+		g.engine.Refused(now)
+		return g.refused(v, Shut, now) // waiting is of no use
 	}
 	verdict := g.engine.Arrive(t, now)
 	if verdict == admission.Admitted && g.engine.Waiting() == 0 {
@@ -102,19 +105,23 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 	case admission.Queued:
 		return g.await(ctx, v)
 	}
-	return g.turnAway(v, g.reason(v, verdict), now)
+	return g.refused(v, g.reason(v, verdict), now)
 }
 
 // deadline is when the answer is worth nothing any more; 0: never.
 func (g *gate) deadline(ctx context.Context, v *visit, now int64) int64 {
+	if v.ticket.Patient {
+		return 0
+	}
 	at := int64(math.MaxInt64)
 	if v.hurried {
 		at = now + int64(min(v.timeout, mostTimeout))
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		at = min(at, int64(deadline.Sub(g.epoch)))
+		v.until = max(int64(deadline.Sub(g.epoch)), 1)
+		at = min(at, v.until)
 	}
-	if at == math.MaxInt64 || v.ticket.Patient {
+	if at == math.MaxInt64 {
 		return 0
 	}
 	return max(at, 1)
@@ -140,11 +147,11 @@ func (g *gate) await(ctx context.Context, v *visit) Reason {
 	switch {
 	case gone:
 		g.withdraw(v, now, told)
-		return g.turnAway(v, Gone, now)
+		return g.refused(v, Gone, now)
 	case v.verdict == admission.Admitted:
 		return g.letIn(v)
 	}
-	return g.turnAway(v, v.why, now)
+	return g.refused(v, v.why, now)
 }
 
 // withdraw ends a visit that was queued, whatever became of it since; told: it
@@ -174,25 +181,21 @@ func (g *gate) letIn(v *visit) Reason {
 	return ""
 }
 
+// refused turns one away who is to come back when the engine says.
+func (g *gate) refused(v *visit, why Reason, now int64) Reason {
+	v.retryAfter = g.engine.RetryAfter(now, rand.Float64())
+	return g.turnAway(v, why)
+}
+
 // turnAway counts a refusal and tells the hooks. It is called with the lock, and
 // gives it back.
-func (g *gate) turnAway(v *visit, why Reason, now int64) Reason {
-	v.retryAfter = g.engine.RetryAfter(now, rand.Float64())
+func (g *gate) turnAway(v *visit, why Reason) Reason {
 	g.count.refused[why]++
 	g.mu.Unlock()
 	if g.hooks != nil && g.hooks.Refused != nil {
 		g.hooks.Refused(v.event(why))
 	}
 	return why
-}
-
-// turnAwayAtOnce does so with who has not been shown to the engine. That counts
-// refusals, to know how long to keep them away, and one that is late is refused
-// by it in any case.
-func (g *gate) turnAwayAtOnce(v *visit, why Reason, now int64) Reason {
-	v.ticket.Deadline = now
-	g.engine.Arrive(&v.ticket, now)
-	return g.turnAway(v, why, now)
 }
 
 // tellOr calls a hook, and ends the visit in the given way if that panics or
@@ -219,14 +222,14 @@ func (g *gate) abandon(v *visit) {
 func (g *gate) reason(v *visit, verdict admission.Verdict) Reason {
 	why := Full
 	switch {
-	case verdict == admission.Late && v.ticket.Deadline != 0:
+	case verdict == admission.Late:
 		return WouldMiss
 	case verdict == admission.Expired:
 		return Waited
 	case verdict == admission.Pushed:
 		why = Displaced
 	}
-	if g.shares.over(v.ticket.Tenant) {
+	if g.shares.over(&v.ticket) {
 		return OverShare
 	}
 	return why
@@ -269,6 +272,15 @@ func (g *gate) expire() {
 	g.settle(g.now())
 }
 
+// leaveHandler is leave after a handler. An answer that comes when nobody waits
+// for it any more was not in time, however the handler ended.
+func (g *gate) leaveHandler(ctx context.Context, v *visit) {
+	if ctx.Err() != nil {
+		v.ended = givenUp
+	}
+	g.leave(v)
+}
+
 // leave gives the slot back, and puts the visit away.
 func (g *gate) leave(v *visit) {
 	g.mu.Lock()
@@ -281,10 +293,18 @@ func (g *gate) leave(v *visit) {
 func (g *gate) giveBack(v *visit, how ending) {
 	now := g.now()
 	v.turn++
-	if g.adaptive != nil && !g.pinned && !v.ticket.Nested && (how != broken || v.done != 0) {
+	if v.done != 0 {
+		how = whole // as far as it matters here
+	}
+	if g.adaptive != nil && !g.pinned && !v.ticket.Nested && how != broken {
 		g.sample(v, now, how)
 	}
-	g.engine.Leave(&v.ticket, now, how == whole)
+	if how == givenUp {
+		g.engine.GaveUp(&v.ticket, now)
+	} else {
+		v.ticket.Ready = v.done
+		g.engine.Leave(&v.ticket, now, how == whole && !v.refused)
+	}
 	if g.engine.Waiting() > 0 {
 		g.settle(now)
 	}
@@ -296,7 +316,12 @@ func (g *gate) sample(v *visit, now int64, how ending) {
 	if v.done != 0 {
 		over = v.done
 	}
-	g.adaptive.Sample(now, over-v.arrived-v.ticket.Waited(), g.engine.InFlight(), how == late && v.done == 0 || v.refused)
+	took := over - v.arrived - v.ticket.Waited()
+	if how == givenUp {
+		g.adaptive.GaveUp(now, took, g.engine.InFlight())
+	} else {
+		g.adaptive.Sample(now, took, g.engine.InFlight(), v.refused)
+	}
 	if n := g.adaptive.Limit(); n != g.engine.Limit() {
 		g.engine.SetLimit(n)
 	}

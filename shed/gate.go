@@ -1,7 +1,7 @@
 package shed
 
 import (
-	"context"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -48,15 +48,19 @@ type Gate struct {
 	Tenant func(*http.Request) string
 
 	// Known reports whether Tenant's answer was proven, by signing in or by a key.
-	// Such tenants always have shares of their own. Of the others, who may call
-	// themselves anything, MaxTenants do. nil: none is known.
+	// Such tenants always have shares of their own, which nobody else can use up who
+	// only calls himself the same. Of the others, who may call themselves anything,
+	// MaxTenants do. nil: none is known.
 	Known func(*http.Request) bool
 
-	// Weight is how many shares a tenant has. Zero and below: 1. nil: 1 each.
+	// Weight is how many shares a tenant has, up to 65,536: only what they are of
+	// each other matters, and the last word counts from then on. Zero and below: 1.
+	// nil: 1 each.
 	Weight func(*http.Request) int
 
 	// MaxTenants is how many unknown tenants have a share each; all further ones
-	// have one share together. Zero: 1,024. Negative: none has its own.
+	// have one share together. Who invents as many names has as many shares: where
+	// few unknown ones are expected, say so. Zero: 1,024. Negative: none has its own.
 	MaxTenants int
 
 	// Priority says how much a request matters. nil: all are Critical.
@@ -88,14 +92,16 @@ type Gate struct {
 	Exempt func(*http.Request) bool
 
 	// LongLived reports whether a request asks for an answer that lasts: it holds no
-	// slot, and its time is not measured. nil: those with an Upgrade field other
-	// than h2c (such as a WebSocket), with the method CONNECT, or that accept
-	// text/event-stream. As a client can send these to any path, say here which
+	// slot, and its time is not measured. nil: the method CONNECT, and GET with an
+	// Upgrade field other than h2c (such as for a WebSocket) or that accepts
+	// text/event-stream. Anybody can send these to any path, and so get past the
+	// limit, MaxLongLived of them at once: where that could do harm, say here which
 	// paths have such answers, or that none has.
 	LongLived func(*http.Request) bool
 
-	// MaxLongLived is how many of these are served at once; more are refused. Zero:
-	// 1,000. Negative: any number.
+	// MaxLongLived is how many of these are served at once, beside those within the
+	// limit; more are refused, and that keeps nobody else away. Zero: 1,000.
+	// Negative: any number.
 	MaxLongLived int
 
 	// NoSubCalls promises that no handler comes back to this Gate, by Wait, Enter
@@ -111,9 +117,19 @@ type Gate struct {
 }
 
 // Adaptive is a limit that follows how long requests take: it grows while they
-// take no longer for it, and shrinks when they do. It needs handlers that take
-// about as long for each client: what waits for a slow client to read should say
-// when its work is done, see [Done].
+// take no longer for it, and shrinks when they do. Who gives up before its answer
+// is ready counts as one that takes longer, so it also works where all clients
+// lose patience.
+//
+// It needs handlers that take about as long for each client: what waits for a
+// slow client to read should say when its work is done, see [Done]. Requests of
+// different kinds may differ as they like as long as their mix stays. If it
+// changes, a slow kind that becomes frequent looks like a server that became slow,
+// and until it is clear that it is not, which can take a minute, more is refused
+// than need be: with 300 a second of 5 ms each, of which a tenth take 3 s from one
+// moment on, about three in four during the first half of a minute. So give kinds
+// that come and go on their own, such as reports, or jobs by Wait, a Gate of their
+// own, or one with a Limit.
 type Adaptive struct {
 	Min     int // at least 1; zero: 2 × GOMAXPROCS
 	Max     int // zero: 1,000
@@ -161,7 +177,7 @@ func (h *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, v, why)
 		return
 	}
-	defer g.leave(v) // also if next panics or exits the goroutine
+	defer g.leaveHandler(ctx, v) // also if next panics or exits the goroutine
 	if g.noSubCalls {
 		h.next.ServeHTTP(w, r)
 	} else {
@@ -171,12 +187,7 @@ func (h *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// the route, and net/http, for the files that it is to remove.
 		r.Pattern, r.MultipartForm = inside.Pattern, inside.MultipartForm
 	}
-	switch err := ctx.Err(); err {
-	case nil:
-		v.ended = whole
-	case context.DeadlineExceeded:
-		v.ended = late
-	}
+	v.ended = whole
 }
 
 // serveLongLived serves without a slot, and counts.
@@ -186,8 +197,11 @@ func (h *gated) serveLongLived(w http.ResponseWriter, r *http.Request) {
 		g.streams.Add(-1)
 		v := g.visit()
 		g.read(v, r)
+		now := g.now()
 		g.mu.Lock()
-		g.refuse(w, r, v, g.turnAwayAtOnce(v, Full, g.now()))
+		g.noStream.Refuse(now)
+		v.retryAfter = g.noStream.RetryAfter(now, rand.Float64())
+		g.refuse(w, r, v, g.turnAway(v, Full))
 		return
 	}
 	defer g.streams.Add(-1)

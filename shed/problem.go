@@ -1,6 +1,7 @@
 package shed
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -33,8 +34,20 @@ func (why Reason) status() int {
 	return http.StatusServiceUnavailable
 }
 
-// answer refuses a request. It does not touch its body: net/http reads a little
-// of that, or closes the connection.
+// smallBody is what net/http reads of a body to use the connection again; of a
+// longer one it closes it.
+const smallBody = 256 << 10
+
+// sentFirst reports whether the answer to a request of HTTP/1 can be sent before
+// its body has come, and the connection be used again: for that the body, which is
+// known to be short and will come, is read after it. For others the connection is
+// closed: who was to be asked for the body (Expect) does not send it.
+func sentFirst(w http.ResponseWriter, r *http.Request) bool {
+	return 0 < r.ContentLength && r.ContentLength < smallBody && r.Header["Expect"] == nil &&
+		http.NewResponseController(w).EnableFullDuplex() == nil
+}
+
+// answer refuses a request. It does not wait for its body.
 func answer(w http.ResponseWriter, r *http.Request, why Reason, retryAfter int64) {
 	h := w.Header()
 	if len(h) > 0 {
@@ -46,12 +59,22 @@ func answer(w http.ResponseWriter, r *http.Request, why Reason, retryAfter int64
 	h["Cache-Control"] = values[0:1:1]
 	h["Content-Type"] = values[1:2:2]
 	h["Retry-After"] = values[2:3:3]
-	if r.ContentLength < 0 && r.ProtoMajor == 1 {
-		h["Connection"] = values[3:4:4] // or net/http reads some of the body first
+	body := r.ContentLength != 0 && r.ProtoMajor == 1
+	readLater := body && sentFirst(w, r)
+	if body && !readLater {
+		h["Connection"] = values[3:4:4]
+	}
+	text := appendProblem(make([]byte, 0, 320), why, retryAfter)
+	if readLater {
+		h["Content-Length"] = []string{strconv.Itoa(len(text))}
 	}
 	w.WriteHeader(why.status())
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(appendProblem(make([]byte, 0, 320), why, retryAfter)) // the client may be gone
+		_, _ = w.Write(text) // the client may be gone
+	}
+	if readLater { // to its end, or net/http cannot use the connection again
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.CopyN(io.Discard, r.Body, smallBody)
 	}
 }
 

@@ -229,26 +229,6 @@ func lockBound(t *testing.T) {
 	assert.Greater(t, l.refused.Load(), int64(300*30))
 }
 
-// What is over its deadline when it ends is a sign of too much.
-func TestMissedDeadlinesLowerTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
-		s := newServer(1000, 20*time.Millisecond)
-		inside := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.ServeHTTP(w, r)
-			if r.Context().Value(shareKey{}).(float64) < 1 {
-				<-r.Context().Done()
-			}
-		}))
-		s.run(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
-			defer cancel()
-			inside.ServeHTTP(w, r.WithContext(ctx))
-		}), 500, 10*time.Second, nil)
-		assert.Less(t, limit(g), 20)
-	})
-}
-
 func TestDoneOfWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}

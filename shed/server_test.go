@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,56 @@ func TestRefusedUpload(t *testing.T) {
 		inside.let(1)
 		first.Close()
 	})
+}
+
+// TestRefusedWithASmallBody: the answer does not wait for a body that net/http
+// would read first, and the connection is used again once that has come.
+func TestRefusedWithASmallBody(t *testing.T) {
+	for _, c := range []struct {
+		size int // negative: unknown
+		head string
+		stay bool
+	}{
+		{size: 5, stay: true},
+		{size: 100_000, stay: true},
+		{size: 256<<10 - 1, stay: true},
+		{size: 256 << 10},
+		{size: 5, head: "Expect: 100-continue\r\n"},
+		{size: 100_000, head: "Expect: 100-continue\r\n"},
+		{size: -1, head: "Transfer-Encoding: chunked\r\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &shed.Gate{Limit: 1, Queue: -1}
+			slot, err := g.Enter(t.Context(), shed.Entry{})
+			require.NoError(t, err)
+			_, dial := serve(t, g, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+			}))
+			if c.size >= 0 {
+				c.head += "Content-Length: " + strconv.Itoa(c.size) + "\r\n"
+			}
+			conn := dial()
+			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\n"+c.head+"\r\n")
+			began := time.Now()
+			answers := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			said, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			assert.Contains(t, string(said), "full")
+			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, c.head)
+			assert.Zero(t, time.Since(began), c.head)
+			assert.Equal(t, !c.stay, resp.Close, c.head)
+			if c.stay {
+				slot.Leave()
+				io.WriteString(conn, strings.Repeat("x", c.size)+"GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+				resp, err = http.ReadResponse(answers, nil)
+				require.NoError(t, err)
+				assert.Equal(t, http.StatusOK, resp.StatusCode, c.head)
+			}
+			conn.Close()
+		})
+	}
 }
 
 func TestServerPanics(t *testing.T) {

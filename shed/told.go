@@ -63,8 +63,8 @@ func number(s string, most int) (int, bool) {
 // protocol to upgrade to, a tunnel, a stream of events. It would hold a slot for
 // hours, and its time says nothing about how fast the server is.
 func longLived(r *http.Request) bool {
-	if r.Method == http.MethodConnect {
-		return true
+	if r.Method != http.MethodGet {
+		return r.Method == http.MethodConnect
 	}
 	// Some clients offer h2c with ordinary requests.
 	if to := r.Header["Upgrade"]; len(to) > 0 && !strings.EqualFold(to[0], "h2c") {

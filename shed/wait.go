@@ -98,7 +98,11 @@ func (s Slot) Leave() {
 	s.gate.mu.Lock()
 	first := s.visit.turn == s.turn
 	if first {
-		s.gate.giveBack(s.visit, whole)
+		how := whole
+		if until := s.visit.until; until != 0 && s.gate.now() >= until {
+			how = givenUp
+		}
+		s.gate.giveBack(s.visit, how)
 	}
 	s.gate.mu.Unlock()
 	if first {
