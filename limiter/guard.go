@@ -90,14 +90,16 @@ type Guard struct {
 
 	// MaxDelay is how long an admitted request of a LeakyQueue may be held. One
 	// that would be held longer, or beyond its context's deadline, is refused and
-	// not charged. Zero: 10 s. Negative: any time.
+	// not charged; without Retry-After if it would be so in an empty queue too.
+	// Zero: 10 s. Negative: any time.
 	MaxDelay time.Duration
 
 	// MaxHeld is how many requests may be held at once; more are refused and not
 	// charged. Each takes the memory of a request and its goroutine. That a client
 	// has left is noticed at once only if its request has no body: net/http looks
-	// when a body is read, and the Guard reads none. Zero: 1,000. Negative: any
-	// number.
+	// when a body is read, and the Guard reads none. A Store other than a [Memory]
+	// is then asked about one unit of each limit, so to a request that costs more
+	// Retry-After may be too early. Zero: 1,000. Negative: any number.
 	MaxHeld int
 
 	// Degrade is called in place of the answer 429, to give a cached or a reduced
