@@ -105,7 +105,9 @@
 // Retry-After doubles while the queue loses many, from 1 s on, and falls when it
 // loses few, second by second, as in Kubernetes; then it is spread from once to
 // twice that, at most 32 s, or all who were refused together come back together.
-// It says how long to stay away, and promises nothing.
+// It says how long to stay away, and promises nothing. Who has too little time is
+// not told to: that is about this one request, and clients that obey stay away
+// with all they have.
 //
 // It is the server that lacks room, hence 503. Only to a tenant that has more
 // than its share of a full queue, while others wait too, the status is 429 Too
@@ -169,6 +171,6 @@
 // # Producers
 //
 // [Gate.Wait] is for work that begins within the process: it is not refused but
-// slowed down to what there is room for. [Gate.Enter] is Handler for what does not
-// come by HTTP.
+// slowed down to what there is room for. It has no class: see there for what it
+// takes from others. [Gate.Enter] is Handler for what does not come by HTTP.
 package shed

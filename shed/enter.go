@@ -26,7 +26,7 @@ type visit struct {
 
 	arrived    int64
 	waited     time.Duration // once it was queued
-	retryAfter time.Duration // once it was refused
+	retryAfter time.Duration // once it was refused; 0: coming back does not help
 	ended      ending
 
 	// Under gate.mu: how often the visit was used, for a mark of an earlier turn is
@@ -87,6 +87,9 @@ func (g *gate) enter(ctx context.Context, v *visit) Reason {
 		return g.refused(v, Gone, now)
 	}
 	t.Nested = outer.within(g)
+	if g.engine.Limit() == unlimited {
+		t.Deadline = 0 // it only counts
+	}
 	if g.engine.Limit() == 0 && !t.Nested && !t.Patient {
 		g.engine.Refused(now)
 		return g.refused(v, Shut, now) // waiting is of no use
@@ -181,9 +184,13 @@ func (g *gate) letIn(v *visit) Reason {
 	return ""
 }
 
-// refused turns one away who is to come back when the engine says.
+// refused turns one away who is to come back when the engine says. One that has
+// too little time will have no more for coming back, and that it has says nothing
+// about others: a client that stayed away with all its calls would do so in vain.
 func (g *gate) refused(v *visit, why Reason, now int64) Reason {
-	v.retryAfter = g.engine.RetryAfter(now, rand.Float64())
+	if why != WouldMiss {
+		v.retryAfter = g.engine.RetryAfter(now, rand.Float64())
+	}
 	return g.turnAway(v, why)
 }
 

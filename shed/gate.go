@@ -23,7 +23,7 @@ const (
 // share the limit.
 type Gate struct {
 	// Limit is how many requests are served at once. Zero: Adaptive finds out.
-	// Negative: any number, and the Gate only counts.
+	// Negative: any number, whatever their deadlines, and the Gate only counts.
 	Limit int
 
 	// Adaptive finds the limit from how long requests take. nil, where Limit is

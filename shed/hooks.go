@@ -13,7 +13,7 @@ const (
 	Full      Reason = "full"       // the queue is full, or takes longer than MaxWait
 	Displaced Reason = "displaced"  // it waited, and another took its place in the queue
 	OverShare Reason = "over-share" // either of these, and its tenant has more than its share of the queue: 429
-	WouldMiss Reason = "would-miss" // the client would be gone before an answer could be ready
+	WouldMiss Reason = "would-miss" // the client would be gone before an answer could be ready; no Retry-After
 	Waited    Reason = "waited"     // it waited for MaxWait, or for as long as was useful
 	Gone      Reason = "gone"       // the client left while it waited
 	Shut      Reason = "shut"       // the limit is 0
@@ -39,7 +39,7 @@ type Event struct {
 
 	Reason     Reason        // of a refusal; else empty
 	Status     int           // of a refusal's answer by HTTP: 503 or 429; else 0
-	RetryAfter time.Duration // that it carries, whole seconds; else 0
+	RetryAfter time.Duration // that it carries, whole seconds; else 0, as with WouldMiss
 }
 
 // event is what hooks are told.

@@ -164,7 +164,23 @@ func TestWhatIsInVain(t *testing.T) {
 		h := g.Handler(work(100 * time.Millisecond))
 		offer(h, 50, 10*time.Millisecond, plain)
 		assert.Equal(t, tally{asked: 20}, offer(h, 20, 10*time.Millisecond, hurried("50"))["/fast"])
-		assert.EqualValues(t, 20, g.Stats().Refused[shed.WouldMiss])
+		one := send(h, "/", "Request-Timeout-Ms", "0")
+		assert.NotContains(t, one.Header(), "Retry-After", "it would have no more time")
+		assert.JSONEq(t, `{"type":"about:blank","title":"Service Unavailable","status":503,`+
+			`"detail":"The server could not answer before the time that this request allows is over.","reason":"would-miss"}`, one.Body.String())
+		assert.EqualValues(t, 21, g.Stats().Refused[shed.WouldMiss])
+	})
+}
+
+// TestWithoutALimitNobodyIsRefused: not even who has no time.
+func TestWithoutALimitNobodyIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: -1}
+		h := g.Handler(work(50 * time.Millisecond))
+		offer(h, 100, time.Millisecond, plain)
+		assert.Equal(t, tally{20, 20}, offer(h, 20, time.Millisecond, hurried("0"))["/fast"])
+		g.SetLimit(1)
+		assert.Equal(t, tally{asked: 20}, offer(h, 20, time.Millisecond, hurried("0"))["/fast"])
 	})
 }
 

@@ -18,7 +18,7 @@ var said = map[Reason]string{
 	Full:      "The server is at work on as much as it can bear, and as many more are waiting as can be served in time.",
 	Displaced: "The server is at work on as much as it can bear, and others took this request's place in the queue.",
 	OverShare: "The server is at work on as much as it can bear, and this caller has more than its share of that already.",
-	WouldMiss: "The server is busy, and could not answer before the time that this request allows is over.",
+	WouldMiss: "The server could not answer before the time that this request allows is over.",
 	Waited:    "The server is at work on as much as it can bear, and this request has waited as long as it is useful to.",
 	Gone:      "The request ended while it waited its turn.",
 	Shut:      "The server takes no requests at the moment.",
@@ -55,10 +55,15 @@ func answer(w http.ResponseWriter, r *http.Request, why Reason, retryAfter int64
 			delete(h, name)
 		}
 	}
-	values := [...]string{"no-store", "application/problem+json", strconv.FormatInt(retryAfter, 10), "close"}
+	values := [...]string{"no-store", "application/problem+json", "", "close"}
 	h["Cache-Control"] = values[0:1:1]
 	h["Content-Type"] = values[1:2:2]
-	h["Retry-After"] = values[2:3:3]
+	if retryAfter > 0 {
+		values[2] = strconv.FormatInt(retryAfter, 10)
+		h["Retry-After"] = values[2:3:3]
+	} else {
+		delete(h, "Retry-After")
+	}
 	body := r.ContentLength != 0 && r.ProtoMajor == 1
 	readLater := body && sentFirst(w, r)
 	if body && !readLater {
@@ -79,7 +84,7 @@ func answer(w http.ResponseWriter, r *http.Request, why Reason, retryAfter int64
 }
 
 // appendProblem appends the body of a refusal: a problem (RFC 9457) with the
-// members reason and retry_after beyond the common ones.
+// members reason and, if coming back helps, retry_after beyond the common ones.
 func appendProblem(text []byte, why Reason, retryAfter int64) []byte {
 	text = append(text, `{"type":"about:blank","title":"`...)
 	text = append(text, http.StatusText(why.status())...)
@@ -87,15 +92,21 @@ func appendProblem(text []byte, why Reason, retryAfter int64) []byte {
 	text = strconv.AppendInt(text, int64(why.status()), 10)
 	text = append(text, `,"detail":"`...)
 	text = append(text, said[why]...)
-	text = append(text, " Try again in "...)
-	text = strconv.AppendInt(text, retryAfter, 10)
-	text = append(text, " second"...)
-	if retryAfter > 1 {
-		text = append(text, 's')
+	if retryAfter > 0 {
+		text = append(text, " Try again in "...)
+		text = strconv.AppendInt(text, retryAfter, 10)
+		text = append(text, " second"...)
+		if retryAfter > 1 {
+			text = append(text, 's')
+		}
+		text = append(text, '.')
 	}
-	text = append(text, `.","reason":"`...)
+	text = append(text, `","reason":"`...)
 	text = append(text, why...)
-	text = append(text, `","retry_after":`...)
-	text = strconv.AppendInt(text, retryAfter, 10)
+	text = append(text, '"')
+	if retryAfter > 0 {
+		text = append(text, `,"retry_after":`...)
+		text = strconv.AppendInt(text, retryAfter, 10)
+	}
 	return append(text, '}')
 }

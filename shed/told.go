@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The header fields that a Gate reads, unless its fields name others. They are
-// what the client half of this module sends when it is asked to.
+// The header fields that a Gate reads, unless its fields name others. The first
+// two are what the client half of this module sends when it is asked to.
 const (
 	DeadlineHeader = "Request-Timeout-Ms" // how long the client will still wait: whole milliseconds
 	AttemptHeader  = "Request-Attempt"    // 1 is the first try

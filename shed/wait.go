@@ -9,8 +9,10 @@ import (
 // Wait blocks until there is a slot, and returns the function that gives it
 // back. It is for producers inside the process, which are to be slowed down and
 // not refused: they wait as long as it takes, oldest first, take no place in the
-// queue and are never pushed out of it. All of them together take turns with the
-// tenants whose Critical requests wait.
+// queue and are never pushed out of it. All of them together are as one tenant
+// that sends Critical requests: beside one other that always asks they have half
+// of the slots, and all where only lower classes do. Jobs that are to leave room
+// for requests have a Gate of their own, with a small Limit.
 //
 // The error is not nil if ctx ends first, and then wraps its cause. release may
 // be called more than once; only the first call counts. With the context of a
@@ -71,12 +73,15 @@ func (g *Gate) Enter(ctx context.Context, e Entry) (Slot, error) {
 // Refusal is the error of who is not let in.
 type Refusal struct {
 	Reason     Reason
-	RetryAfter time.Duration // whole seconds, at least 1
+	RetryAfter time.Duration // whole seconds; 0, with WouldMiss: coming back with as little time is of no use
 
 	cause error
 }
 
 func (r *Refusal) Error() string {
+	if r.RetryAfter == 0 {
+		return fmt.Sprintf("shed: not let in (%s)", r.Reason)
+	}
 	return fmt.Sprintf("shed: not let in (%s), retry after %v", r.Reason, r.RetryAfter)
 }
 
