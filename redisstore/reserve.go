@@ -45,8 +45,9 @@ const timerSlack = 5 * time.Millisecond
 //
 // Whoever asks with another pace than the one before takes over what was used:
 // units owed stay owed and units there stay there, up to the new Burst. A unit
-// granted before the change keeps its instant. So processes with two paces, as in a
-// rolling deploy, are together granted what the larger Burst and Rate allow.
+// granted before the change keeps its instant. So processes with two Bursts, as in a
+// rolling deploy, are together granted what the larger allows. With two Rates, what
+// the slower one has granted for later leaves beside what the faster one grants.
 //
 // Grant.Cancel gives the units back as long as that changes nothing for others:
 // to the bucket if nothing was granted since, else their place to whoever asks
