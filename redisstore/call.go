@@ -138,8 +138,12 @@ func (c *circuit) eval(ctx context.Context, s *Script, keys, args []string) ([]s
 	case <-w.done:
 	case <-alarm:
 		if w.state.CompareAndSwap(inLine, timedOut) {
-			permit.Done(breaker.Throttled, 0, time.Time{})
-			return nil, ErrBusy
+			if c.line.answeredSince(w.start) {
+				permit.Done(breaker.Throttled, 0, time.Time{})
+				return nil, ErrBusy
+			}
+			permit.Done(breaker.Unreachable, 0, time.Time{}) // nobody was answered
+			return nil, ErrTimeout
 		}
 		if w.state.CompareAndSwap(running, timedOut) {
 			permit.Done(c.late(w), 0, time.Time{})

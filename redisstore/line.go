@@ -35,7 +35,8 @@ type line struct {
 	mu      sync.Mutex
 	waiting []*call
 	senders int
-	took    time.Duration // by the batch that was last answered
+	took    time.Duration // by the batch that was last answered,
+	at      time.Time     // and when that was
 	watch   *time.Timer   // runs while watched
 	watched bool
 }
@@ -88,8 +89,15 @@ func (l *line) answered(batch []*call, took time.Duration) {
 		}
 	}
 	l.mu.Lock()
-	l.took = took
+	l.took, l.at = took, time.Now()
 	l.mu.Unlock()
+}
+
+// answeredSince tells a line that is too long from a Redis that hangs.
+func (l *line) answeredSince(start time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.at.After(start)
 }
 
 func (c *circuit) watchLine() {

@@ -113,7 +113,7 @@ func TestLineSendsNothingLate(t *testing.T) {
 		for range 10 {
 			group.Go(func() {
 				_, err := s.eval(t.Context(), anyScript, []string{"late"}, nil)
-				assert.ErrorIs(t, err, ErrBusy, "it was not sent")
+				assert.ErrorIs(t, err, ErrTimeout)
 			})
 			group.Go(func() {
 				_, err := s.eval(leave, anyScript, []string{"left"}, nil)
@@ -183,14 +183,28 @@ func TestLineIsNotTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Store{Client: &batching{}}
 		line := &s.circuit.prepared(s).line
-		line.senders = maxSenders // who never come back
+		line.senders = maxSenders // who answer others
+		answers := time.AfterFunc(10*time.Millisecond, func() { line.answered([]*call{{}}, 0) })
 		for _, err := range all(t, s, 100*openAfter) {
 			require.ErrorIs(t, err, ErrBusy)
 		}
+		answers.Stop()
 		line.mu.Lock()
 		line.senders = 0
 		line.mu.Unlock()
 		require.NoError(t, all(t, s, 1)[0], "the circuit is closed")
+
+		time.Sleep(time.Second)
+		line.mu.Lock()
+		line.senders = maxSenders // who answer nobody
+		line.mu.Unlock()
+		for _, err := range all(t, s, openAfter) {
+			require.ErrorIs(t, err, ErrTimeout)
+		}
+		require.ErrorAs(t, all(t, s, 1)[0], new(*breaker.OpenError))
+		line.mu.Lock()
+		line.senders = 0
+		line.mu.Unlock()
 	})
 }
 
