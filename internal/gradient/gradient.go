@@ -21,6 +21,7 @@
 //	what the window shows                           the limit
 //	never more than half of it in flight            stays
 //	more than 5 % dropped by who was called         × 0.9
+//	nobody waited for the end                       × 0.7, if half of it was in flight
 //	latency over 1.6 × that without a queue         × √(1.6 × that / latency), if it is full
 //	latency below, the limit reached                × √(1.6 × that / latency), or up to 1.5 while
 //	                                                latency is flat; at most half above the lowest
@@ -31,7 +32,9 @@
 // there is room. At the top it holds, with a short queue that keeps all workers
 // busy; it neither creeps (concurrency-limits#134) nor falls when it reaches Max
 // (concurrency-limits#155). Dropped requests do not count as quick ones
-// (concurrency-limits#176).
+// (concurrency-limits#176). Who gives up counts for the time until then, without
+// an end: latency is the time of all for each that ended, what it would be if all
+// had waited. So a server whose clients all lose patience finds its limit, too.
 //
 // # What latency is without a queue
 //
