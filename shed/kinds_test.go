@@ -172,6 +172,22 @@ func TestWhatIsInVain(t *testing.T) {
 	})
 }
 
+// TestQuickFailures say nothing about how quick an answer can be.
+func TestQuickFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Limit: 10}
+		h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				shed.Done(r.Context(), false)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}))
+		offer(h, 100, 10*time.Millisecond, func(i int) *http.Request { return request([]string{"/slow", "/"}[i%2]) })
+		assert.Zero(t, offer(h, 5, 10*time.Millisecond, hurried("50"))["/fast"].served)
+	})
+}
+
 // TestWithoutALimitNobodyIsRefused: not even who has no time.
 func TestWithoutALimitNobodyIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -107,6 +107,41 @@ func TestClientsThatGiveUp(t *testing.T) {
 	}
 }
 
+// TestEntriesThatGiveUp is the same for what does not come by HTTP, where only a
+// deadline tells.
+func TestEntriesThatGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Adaptive: &shed.Adaptive{Min: 1, Initial: 20}}
+		f := &few{make(chan struct{}, 1), 50 * time.Millisecond, true}
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			slot, err := g.Enter(r.Context(), shed.Entry{})
+			if err != nil {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			defer slot.Leave()
+			f.ServeHTTP(w, r)
+		})
+		good := impatient(h, 60, 150*time.Second, 60*time.Second, 500*time.Millisecond, true)
+		assert.GreaterOrEqual(t, good, .95*20, "of 20 a second")
+		assert.LessOrEqual(t, limit(g), 4)
+	})
+}
+
+// TestWhoLeavesWhileItReads was served, as far as the work goes.
+func TestWhoLeavesWhileItReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &shed.Gate{Adaptive: &shed.Adaptive{Min: 4, Initial: 20}}
+		h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(20 * time.Millisecond)
+			shed.Done(r.Context(), true)
+			<-r.Context().Done()
+		}))
+		impatient(h, 200, 20*time.Second, time.Second, 100*time.Millisecond, false)
+		assert.GreaterOrEqual(t, limit(g), 20)
+	})
+}
+
 // TestWhoLeavesForOtherReasons: clients that leave early, as those do who ask
 // with every key that is pressed, lower no limit of a server that can bear them.
 func TestWhoLeavesForOtherReasons(t *testing.T) {

@@ -134,7 +134,10 @@ func TestRefusedWithASmallBody(t *testing.T) {
 		size int // negative: unknown
 		head string
 		stay bool
+		wrap bool // by a handler outside
 	}{
+		{size: 5, stay: true, wrap: true},
+		{size: 5, head: "Expect: 100-continue\r\n", wrap: true},
 		{size: 5, stay: true},
 		{size: 100_000, stay: true},
 		{size: 256<<10 - 1, stay: true},
@@ -147,13 +150,20 @@ func TestRefusedWithASmallBody(t *testing.T) {
 			g := &shed.Gate{Limit: 1, Queue: -1}
 			slot, err := g.Enter(t.Context(), shed.Entry{})
 			require.NoError(t, err)
-			_, dial := serve(t, g, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			h := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
+			}))
+			l, _ := pipenet.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.wrap {
+					r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+				}
+				h.ServeHTTP(w, r)
 			}))
 			if c.size >= 0 {
 				c.head += "Content-Length: " + strconv.Itoa(c.size) + "\r\n"
 			}
-			conn := dial()
+			conn, err := l.DialContext(t.Context(), "", "")
+			require.NoError(t, err)
 			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\n"+c.head+"\r\n")
 			began := time.Now()
 			answers := bufio.NewReader(conn)

@@ -290,6 +290,11 @@ func TestDeadline(t *testing.T) {
 		told(g, 100*ms)
 		assert.Equal(t, Late, arrive(50*ms, 200*ms))
 		assert.Equal(t, Admitted, arrive(150*ms, 200*ms))
+		g.SetLimit(g.InFlight())
+		for now := 200 * ms; now < 1100*ms; now += ms { // who is refused for it does not prolong it
+			require.Equal(t, Late, arrive(50*ms, now))
+		}
+		g.SetLimit(100)
 		assert.Equal(t, Admitted, arrive(50*ms, 1100*ms), "a second later it is over")
 	})
 	t.Run("a part of a request is let in until it is over", func(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *service) add(d, now int64) {
 	s.recent.count[bucket(d)]++
 	s.recent.n++
 	s.fresh--
-	if d > s.highest(now) {
+	if d >= s.highest(now) {
 		s.peak, s.peaked = d, now
 	}
 }

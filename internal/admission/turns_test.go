@@ -78,6 +78,31 @@ func TestWeightFalls(t *testing.T) {
 	}
 }
 
+// TestWeightRises: what was saved, or owed, under a small weight is as many turns,
+// and not as many times a turn of others.
+func TestWeightRises(t *testing.T) {
+	for _, first := range []int{0, 5} { // turns that were used before
+		g, running := queued(t, 100, 1, 1000)
+		next := func() int {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			return running.Value.(int)
+		}
+		for used := 0; used < first; {
+			if next() == 0 {
+				used++
+			}
+			g.Arrive(&Ticket{Tenant: "1", Known: true, Weight: 1000, Value: 1}, 0)
+		}
+		g.Arrive(&Ticket{Tenant: "0", Known: true, Weight: 1000, Value: 0}, 0)
+		served := [2]int{}
+		for range 40 {
+			served[next()]++
+		}
+		assert.InDelta(t, 20, served[0], advance, "after %d", first)
+	}
+}
+
 // TestNamesThatWereProven: who calls himself like one who has proven it is
 // another.
 func TestNamesThatWereProven(t *testing.T) {
