@@ -103,6 +103,29 @@ func TestWeightRises(t *testing.T) {
 	}
 }
 
+// TestWeightRisesAmongMany: the turn of one whose weight rises is found.
+func TestWeightRisesAmongMany(t *testing.T) {
+	weights := []int{9, 9, 9, 9, 9, 9, 9, 1, 9, 9, 9, 9, 9, 9, 9, 1}
+	g, running := queued(t, 100, weights...)
+	served := make([]int, len(weights))
+	serve := func(n int) {
+		for range n {
+			g.Leave(running, 0, false)
+			running, _ = g.Next(0)
+			served[running.Value.(int)]++
+		}
+	}
+	serve(400)
+	for _, i := range []int{7, 15} {
+		g.Arrive(&Ticket{Tenant: fmt.Sprint(i), Known: true, Weight: 9, Value: i}, 0)
+	}
+	clear(served)
+	serve(32)
+	for i, n := range served {
+		assert.InDelta(t, 2, n, 1, "tenant %d", i)
+	}
+}
+
 // TestNamesThatWereProven: who calls himself like one who has proven it is
 // another.
 func TestNamesThatWereProven(t *testing.T) {
