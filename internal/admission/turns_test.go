@@ -119,6 +119,10 @@ func TestWeightRisesAmongMany(t *testing.T) {
 	for _, i := range []int{7, 15} {
 		g.Arrive(&Ticket{Tenant: fmt.Sprint(i), Known: true, Weight: 9, Value: i}, 0)
 	}
+	h := g.lines[Critical-CriticalPlus].turns
+	for i := range h {
+		assert.False(t, i > 0 && h.before(i, (i-1)/2), "%d is out of turn", i)
+	}
 	clear(served)
 	serve(32)
 	for i, n := range served {
