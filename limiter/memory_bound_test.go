@@ -325,7 +325,7 @@ func TestIdleMemoryIsFreed(t *testing.T) {
 		time.Sleep(time.Hour)
 		take(t, &m, l, "x", 1)
 		require.Equal(t, 1, m.Stats().Keys)
-		require.Less(t, m.Stats().Bytes, int64(40_000))
+		require.Less(t, m.Stats().Bytes, int64(50_000)) // 256 shards of three cache lines
 		m.consistent(t)
 	})
 }

@@ -112,7 +112,7 @@ func (c *core) visit(now times, credit int64) {
 	for work := int64(0); turns > 0 && work < visitWork; turns-- {
 		s := &c.shards[c.turn%n]
 		c.turn++
-		s.mu.Lock()
+		s.lock()
 		work += c.sweep(s, now)
 		s.mu.Unlock()
 	}
@@ -137,7 +137,7 @@ func (c *core) sweep(s *shard, now times) int64 {
 func (c *core) forget() {
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.mu.Lock()
+		s.lock()
 		c.rooms.own.give(int64(s.used+len(s.longs)) - s.spare)
 		c.rooms.spare.give(s.spare)
 		s.longs.free(&c.rooms)
@@ -152,7 +152,7 @@ func (c *core) stats() (st MemoryStats) {
 	st.Bytes = sizeOf[core]()
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.mu.Lock()
+		s.lock()
 		st.Keys += s.used + len(s.longs)
 		st.Overflow += int(s.spare)
 		st.Overflowed += s.shared

@@ -50,7 +50,7 @@ func (s *seat) time(c *core, charge *Charge, steady int64) {
 func (s *seat) enter(c *core, charge *Charge) (steady int64) {
 	s.take(c, charge)
 	steady = c.clock.steady()
-	s.shard.mu.Lock()
+	s.shard.lock()
 	steady = s.shard.now(steady)
 	s.time(c, charge, steady)
 	return steady

@@ -42,8 +42,10 @@ func (c *core) short(each []Decision, charges []Charge) (allowed, ok bool) {
 	last := none
 	for _, o := range order[:len(charges)] {
 		if n := int(o >> 2); n != last {
-			c.shards[n].mu.Lock()
-			steady = c.shards[n].now(steady)
+			s := &c.shards[n]
+			s.mu.Lock()
+			s.cool()
+			steady = s.now(steady)
 			last = n
 		}
 	}

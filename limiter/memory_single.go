@@ -26,7 +26,9 @@ func (m *Memory) single(charges []Charge, d *Decision) error {
 		at = c.wall(charge, steady)
 	}
 	var v rule.Verdict
-	if i := s.find(id); i != noSlot {
+	if s.hot.id == id {
+		s.hot.state, v = l.rule.Take(s.hot.state, at, charge.Cost)
+	} else if i := s.look(id); i != noSlot {
 		state := &s.slots[i].state
 		var next rule.State
 		next, v = l.rule.Take(*state, at, charge.Cost)
@@ -34,6 +36,7 @@ func (m *Memory) single(charges []Charge, d *Decision) error {
 			s.note(id, next.A)
 		}
 		*state = next
+		s.heat(i)
 	} else if v = c.first(s, id, charge, at, steady); v.Retry != 0 {
 		s.mu.Unlock()
 		return m.other(charges, d)
@@ -49,6 +52,12 @@ func (m *Memory) single(charges []Charge, d *Decision) error {
 		c.visit(c.times(steady), credit)
 	}
 	return nil
+}
+
+// look returns where an identity is that is not hot, or noSlot.
+func (s *shard) look(id ident) int {
+	s.cool()
+	return s.find(id)
 }
 
 // first decides on the first charge of a key, if that is simple.

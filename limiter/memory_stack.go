@@ -98,7 +98,7 @@ func (st *stack) decide(each []Decision, charges []Charge) (allowed bool) {
 func (st *stack) lock(steady int64) int64 {
 	for i, last := st.head, int32(none); i != none; i = st.seats[i].next {
 		if s := &st.seats[i]; s.number != last {
-			s.shard.mu.Lock()
+			s.shard.lock()
 			steady = s.shard.now(steady)
 			last = s.number
 		}

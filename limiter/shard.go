@@ -9,20 +9,57 @@ import (
 	"github.com/politehttp/polite/internal/rule"
 )
 
-// shard is a part of a Memory's keys behind one lock. What most decisions touch
-// lies in one cache line with the lock, and no two shards share any.
+// shard is a part of a Memory's keys behind one lock.
+//
+// To write to a cache line that another processor wrote to last costs more than a
+// decision does. So the entry of a key that is asked for again and again moves to
+// the lock's own line, where also stands all else that its decisions write; and no
+// two shards share a line.
 type shard struct {
 	mu     sync.Mutex
-	table        // the keys whose memory is two words
+	hot    slot  // that entry, instead of what its slot holds; empty: none
 	credit int64 // entries that this shard's decisions have paid for looking at
-	last   times // no entry is in use from then on,
-	first  times // and none is spent before
+	seen   int64 // latest steady instant of a decision
+	recent int   // slot of the last decision, or noSlot
+
+	table       // the keys whose memory is two words
+	last  times // no entry is in use from then on,
+	first times // and none is spent before
+
 	longs  longs // the keys with a history
 	spare  int64 // overflow entries among all
 	shared int64 // charges that were sent to one of those
 	swept  int64 // steady instant of the last sweep
 	came   int64 // entries that have come since
-	seen   int64 // latest steady instant of a decision
+	_      [24]byte
+}
+
+// lock locks the shard for whoever looks into its slots.
+func (s *shard) lock() {
+	s.mu.Lock()
+	s.cool()
+}
+
+// cool puts what is hot back into its slot.
+func (s *shard) cool() {
+	if !s.hot.id.empty() {
+		s.bring()
+	}
+}
+
+// bring does so. Nothing but decisions on it came in between, so that the slot is
+// where it was.
+func (s *shard) bring() {
+	s.keep(s.find(s.hot.id), s.hot.state)
+	s.hot, s.recent = slot{}, noSlot
+}
+
+// heat moves the entry of a slot that is decided on for the second time in a row.
+func (s *shard) heat(i int) {
+	if i == s.recent {
+		s.hot = s.slots[i]
+	}
+	s.recent = i
 }
 
 // payment is how many entries a decision pays for: what sweeps look at in the
@@ -35,6 +72,7 @@ func (s *shard) empty() {
 	s.first = times{math.MaxInt64, math.MaxInt64}
 	s.last = times{}
 	s.seen = 0
+	s.recent = noSlot
 }
 
 // now is the steady instant of a decision, for a goroutine that read the clock
