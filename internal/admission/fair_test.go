@@ -80,6 +80,7 @@ func (w *town) perSecond(kind string) float64 {
 
 // TestHog: one asks for five times what there is, nine for a twentieth each.
 func TestHog(t *testing.T) {
+	large(t)
 	for _, c := range []Config{{Queue: 100}, {}, {Order: Milk}} {
 		t.Run(fmt.Sprintf("queue=%d,order=%d", c.Queue, c.Order), func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +110,7 @@ func TestHog(t *testing.T) {
 // TestCrowd: 200,000 names come once in 20 s each, ten tenants 50 times a
 // second; nobody told the gate who is who.
 func TestCrowd(t *testing.T) {
+	large(t)
 	names := make([]string, 200_000)
 	for i := range names {
 		names[i] = fmt.Sprintf("someone-%d", i)
@@ -132,6 +134,7 @@ func TestCrowd(t *testing.T) {
 // crowd's share, as long as others come more often than one entry's part of all
 // who wait: 5,450 a second over 1,024 entries.
 func TestInventedNames(t *testing.T) {
+	large(t)
 	w := newTown(Config{}, 1)
 	n := 0
 	w.tenant("hog", 5000, func() string { n++; return fmt.Sprint("name-", n) })
@@ -144,6 +147,7 @@ func TestInventedNames(t *testing.T) {
 
 // TestMemoryOfAGate fills everything that can be filled.
 func TestMemoryOfAGate(t *testing.T) {
+	large(t)
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()

@@ -45,6 +45,7 @@ func flood(c Config, seed uint64, service func(*sim.Sim) int64, mean time.Durati
 // TestFlood holds what the defaults are for: ten workers of 10 ms lose nothing
 // to ten times what they can do, and nobody waits long.
 func TestFlood(t *testing.T) {
+	large(t)
 	for _, order := range []Order{Wine, Milk} {
 		for _, load := range []float64{1.5, 3, 10} {
 			for _, told := range []bool{false, true} {

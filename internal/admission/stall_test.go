@@ -64,6 +64,7 @@ func stall(c Config, seed uint64, tell bool) int {
 }
 
 func TestRecoversFromAStall(t *testing.T) {
+	large(t)
 	for _, c := range []Config{{Limit: 10}, {Limit: 10, Order: Milk}, {Limit: 30}} {
 		for _, tell := range []bool{false, true} {
 			t.Run(fmt.Sprintf("limit=%d,order=%d,deadline=%v", c.Limit, c.Order, tell), func(t *testing.T) {

@@ -53,6 +53,7 @@ func possible(p phase) float64 { return min(p.arrived, p.goodput/p.used) }
 // TestCapacity is the bar: at half, one and a half and three times the load, with
 // all workers and with half of them, with and without a queue at the door.
 func TestCapacity(t *testing.T) {
+	large(t)
 	doors := map[string]func(*house) *house{
 		"no queue": func(h *house) *house { return h },
 		"queue":    func(h *house) *house { return h.behind(admission.Milk) },
@@ -90,6 +91,7 @@ func TestCapacity(t *testing.T) {
 // coming as the workers can do, no limit serves all and keeps the queue short.
 // What can be had is what the best fixed limit with a p99 within 300 ms has.
 func TestCapacityAtFullLoad(t *testing.T) {
+	large(t)
 	const runs = 10
 	phase := phases[1]
 	best, mean, worst := 0.0, 0.0, 1.0

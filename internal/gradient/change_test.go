@@ -28,6 +28,7 @@ func slowed(h *house, factor float64, until time.Duration) *house {
 // Half an hour of it is not what the server is measured by afterwards, nor is
 // the work refused that it can do meanwhile (failsafe-go#127).
 func TestHalfAnHourTenTimesSlower(t *testing.T) {
+	large(t)
 	for _, load := range []float64{0.5, 1.5} {
 		t.Run(fmt.Sprintf("load %v", load), func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +52,7 @@ func TestHalfAnHourTenTimesSlower(t *testing.T) {
 // What became slower for good, and has no bound on its concurrency, needs a
 // higher limit, and gets it.
 func TestSlowerForGood(t *testing.T) {
+	large(t)
 	for _, c := range []struct {
 		factor float64
 		within time.Duration
@@ -71,6 +73,7 @@ func TestSlowerForGood(t *testing.T) {
 
 // Half the workers go at 150 s and come back at 225 s.
 func TestFollowsWithinTenSeconds(t *testing.T) {
+	large(t)
 	for seed := uint64(1); seed <= 5; seed++ {
 		h := halved(seed, 1.5, &Limit{Min: 4, Seed: seed}).run(300 * sec)
 		gone, back := h.phase(160*sec, 170*sec), h.phase(235*sec, 245*sec)
@@ -83,6 +86,7 @@ func TestFollowsWithinTenSeconds(t *testing.T) {
 // Half the workers go at the very moment of a probe, which then sees the latency
 // before under twice the limit and all the workers.
 func TestChangeDuringAProbe(t *testing.T) {
+	large(t)
 	for seed := uint64(1); seed <= 10; seed++ {
 		l := &Limit{Min: 4, Seed: seed}
 		h := newHouse(seed, 20, 50*ms, 600, l)
@@ -129,6 +133,7 @@ func residual(h *house) func(int) bool {
 
 // A server as others have them.
 func TestServers(t *testing.T) {
+	large(t)
 	pareto := func(h *house, mean time.Duration, alpha float64) {
 		least := float64(mean) * (alpha - 1) / alpha
 		h.service = func() int64 { return int64(least * math.Pow(1-h.Rand.Float64(), -1/alpha)) }
@@ -170,6 +175,7 @@ func TestServers(t *testing.T) {
 // At four fifths of the load nothing is refused that matters, and nothing is
 // probed (envoy#38338, envoy#46532, envoy#8337).
 func TestNoProbeWhereThereIsRoom(t *testing.T) {
+	large(t)
 	for seed := uint64(1); seed <= seeds(); seed++ {
 		l := &Limit{Min: 4, Seed: seed}
 		h := newHouse(seed, 20, 50*ms, 320, l)
@@ -191,6 +197,7 @@ func TestNoProbeWhereThereIsRoom(t *testing.T) {
 
 // Processes that serve the same load do not probe at the same time (envoy#46532).
 func TestProbesApart(t *testing.T) {
+	large(t)
 	begun := func(seed uint64) []time.Duration {
 		l := &Limit{Min: 4, Seed: seed}
 		h := newHouse(1, 20, 50*ms, 600, l)
