@@ -153,8 +153,8 @@
 //   - A sub-call of a request that is inside, made with its context, uses its
 //     slot and does not wait behind its own parent; see [Gate.Wait]. It is refused
 //     only when its own time is over.
-//   - A refusal is sent at once. By HTTP/1, net/http reads the body after it, if it
-//     is known to be shorter than 256 KiB, to use the connection again; until it has
+//   - A refusal is sent at once. By HTTP/1 the body is read after it, if that
+//     is known to be shorter than 256 KiB, to use the connection again: until it has
 //     come, or for the server's ReadTimeout, connection and goroutine are kept, as
 //     of any client that is slow to send. Longer bodies, those of unknown length and
 //     with Expect end the connection.
