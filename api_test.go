@@ -50,6 +50,7 @@ var (
 	_                                                                           = &pacer.Pacer{AdaptInFlight: true}
 	_ func(*pacer.Pacer, string, bool)                                          = (*pacer.Pacer).Adapt
 	_ func(*pacer.Pacer, string, time.Duration)                                 = (*pacer.Pacer).Took
+	_ func(*pacer.Pacer, string) time.Duration                                  = (*pacer.Pacer).Takes
 	_                                                                           = &polite.Transport{Throttle: (*breaker.Throttle)(nil)}
 	_ http.RoundTripper                                                         = &retry.Transport{Base: nil, Policy: &retry.Policy{}}
 	_ func(*retry.Transport)                                                    = (*retry.Transport).CloseIdleConnections

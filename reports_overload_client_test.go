@@ -342,3 +342,40 @@ func TestOnePlaceAdaptsOnce(t *testing.T) {
 		assert.Equal(t, 18, limit)
 	})
 }
+
+// An answer is not given up for a try that the pacer would refuse, as it would
+// leave too late to be answered.
+func TestAnswerIsKeptForATryThatIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(400 * time.Millisecond)
+			status := http.StatusOK
+			if n++; n > 20 {
+				status = http.StatusInternalServerError
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		})
+		tr := &polite.Transport{
+			Base:  base,
+			Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Second), Burst: 1},
+			Retry: &retry.Policy{Base: time.Millisecond, AttemptTimeout: time.Minute},
+		}
+		call := func(d time.Duration) (*http.Response, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example/", nil)
+			require.NoError(t, err)
+			return tr.RoundTrip(r)
+		}
+		for range 20 {
+			_, err := call(time.Minute)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		resp, err := call(1200 * time.Millisecond) // a retry could leave after 1 s
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+		assert.Equal(t, 21, n)
+	})
+}

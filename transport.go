@@ -387,7 +387,16 @@ func (c *call) places() []pacer.Claim {
 // Forecast tells retry when the pacers would let another try leave, so that an
 // answer is not given up for a try that would come too late.
 func (c *call) Forecast(at time.Time) time.Time {
-	return pacer.Forecast(at, c.places()...)
+	leaves := pacer.Forecast(at, c.places()...)
+	deadline, ends := c.ctx().Deadline()
+	if !ends || !leaves.After(at) {
+		return leaves
+	}
+	takes := time.Duration(0) // for who waits must leave in time for the answer, see pacer.Took
+	for _, p := range c.places() {
+		takes = max(takes, p.Pacer.Takes(p.Key))
+	}
+	return leaves.Add(min(takes, max(0, deadline.Sub(at)/2)))
 }
 
 func nothing() {}

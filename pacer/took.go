@@ -34,6 +34,17 @@ func (p *Pacer) Took(key string, d time.Duration) {
 	}
 }
 
+// Takes returns how long nearly all calls of key take, by what Took was told of
+// late; zero: not known.
+func (p *Pacer) Takes(key string) time.Duration {
+	r := p.lock()
+	defer r.mu.Unlock()
+	if l := p.known(key); l != nil {
+		return l.took.most()
+	}
+	return 0
+}
+
 // leaveBy is the latest instant at which w may leave to be answered before its
 // deadline.
 func (w *waiter) leaveBy(deadline time.Time) time.Time {

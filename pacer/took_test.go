@@ -47,6 +47,8 @@ func TestTookLeavesTimeForTheAnswer(t *testing.T) {
 				p.Took("k", c.took)
 			}
 			p.Took("another", time.Hour)
+			assert.Equal(t, c.took, p.Takes("k"))
+			assert.Zero(t, p.Takes("another"), "of keys that never called nothing is kept")
 			began, left := time.Now(), 0
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
