@@ -101,12 +101,15 @@ func (l *takes) endured(t *testing.T, f *fault, began, ended time.Time) []oneCal
 func (l *takes) chargedOnce(t *testing.T, s *redistest.Server, calls []oneCall, lossy bool) {
 	t.Helper()
 	const all = `local all = {}
-for _, k in ipairs(redis.call('KEYS', '*')) do all[#all + 1] = k .. '=' .. redis.call('GET', k) end
+for _, k in ipairs(redis.call('KEYS', '*')) do
+  local value = redis.call('GET', k)
+  all[#all + 1] = k .. '=' .. struct.unpack('<d', value, #value - 7) -- the units of a window
+end
 return all`
 	units := map[string]int{}
 	for _, pair := range strings.Fields(strings.Trim(s.Do("EVAL", all, 0), "[]")) {
 		key, value, _ := strings.Cut(pair, "=")
-		n, err := strconv.Atoi(value[strings.LastIndexByte(value, ',')+1:])
+		n, err := strconv.Atoi(value)
 		require.NoError(t, err, pair)
 		units[key] = n
 	}
