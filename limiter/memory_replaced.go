@@ -19,6 +19,7 @@ func (s *seat) carry(c *core, key string, now times) bool {
 			r := s.limit.rule
 			state, h = convert(r, s.at, old.rule, at, state, h)
 			if r.Long() {
+				r.Trim(h)
 				c.rooms.history.taken.Add(roomFor(r)) // be it full: the key is in use
 				s.shard.enter(s.id, r, h)
 			} else {

@@ -76,13 +76,26 @@ func (r *Rule) carryHistory(old *Rule, h *History, now int64) *History {
 		return n
 	}
 	old.settle(h, now)
-	skip := max(h.total-r.quota, 0) // the oldest, which do not matter beside so many
 	for _, e := range h.entries[h.head:] {
-		left := max(e.units-skip, 0)
-		skip -= e.units - left
-		r.Charge(n, min(e.at, now), left)
+		r.Charge(n, min(e.at, now), e.units)
 	}
 	return n
+}
+
+// Trim forgets the oldest units beyond the quota, which decide nothing beside so
+// many that are younger, so that a History takes no more room than its rule says.
+func (r *Rule) Trim(h *History) {
+	for h.total > r.quota {
+		e := &h.entries[h.head]
+		gone := min(e.units, h.total-r.quota)
+		e.units -= gone
+		h.total -= gone
+		if e.units == 0 {
+			h.head++
+		}
+	}
+	h.entries = append([]entry(nil), h.entries[h.head:]...)
+	h.head = 0
 }
 
 // Reads reports whether r understands what o remembers as it is. Between such
