@@ -160,7 +160,9 @@ func servers(r Regime) []Side {
 			return once(func(b *testing.B) {
 				before := processorTime()
 				s := must(l.run())
-				if (s.Status == http.StatusTooManyRequests) != (r == Refusing) {
+				// Of a run of a millisecond the last answer of a connection may be its
+				// first, which who counts by connection admits.
+				if s.N >= 1000 && (s.Status == http.StatusTooManyRequests) != (r == Refusing) {
 					panic(fmt.Sprint(m.Name, " answers ", s.Status))
 				}
 				b.ReportMetric(float64(s.N)/s.Took.Seconds(), "requests/s")
