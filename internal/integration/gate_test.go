@@ -43,20 +43,7 @@ func TestClientOfAnOverloadedGate(t *testing.T) {
 				const lasts = 80
 				gate := &shed.Gate{Limit: 5}
 				h := gate.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
-				tr := polite.NewTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
-					// A server learns that its client has left, and no deadline.
-					ctx, left := context.WithCancel(context.Background())
-					defer left()
-					defer context.AfterFunc(r.Context(), left)()
-					in := httptest.NewRequestWithContext(ctx, r.Method, r.URL.String(), nil)
-					in.Header = r.Header
-					w := httptest.NewRecorder()
-					h.ServeHTTP(w, in)
-					if err := r.Context().Err(); err != nil {
-						return nil, err
-					}
-					return w.Result(), nil
-				}))
+				tr := polite.NewTransport(into(h))
 				if c.change != nil {
 					c.change(tr)
 				}
@@ -96,4 +83,22 @@ func TestClientOfAnOverloadedGate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// into is the way to a handler. A server learns that its client has left, and no
+// deadline.
+func into(h http.Handler) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		ctx, left := context.WithCancel(context.Background())
+		defer left()
+		defer context.AfterFunc(r.Context(), left)()
+		in := httptest.NewRequestWithContext(ctx, r.Method, r.URL.String(), nil)
+		in.Header = r.Header
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, in)
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		return w.Result(), nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,19 +22,7 @@ func TestImpatientCallsHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &shed.Gate{Limit: 5}
 		h := gate.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
-		tr := polite.NewTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
-			ctx, left := context.WithCancel(context.Background())
-			defer left()
-			defer context.AfterFunc(r.Context(), left)()
-			in := httptest.NewRequestWithContext(ctx, r.Method, r.URL.String(), nil)
-			in.Header = r.Header
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, in)
-			if err := r.Context().Err(); err != nil {
-				return nil, err
-			}
-			return w.Result(), nil
-		}))
+		tr := polite.NewTransport(into(h))
 		tr.Retry.DeadlineHeader, tr.Retry.AttemptHeader = retry.DeadlineHeader, retry.AttemptHeader
 		call := func(d time.Duration) (ok bool) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
