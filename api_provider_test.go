@@ -10,24 +10,15 @@ import (
 	"github.com/politehttp/polite/shed"
 )
 
-// The names and types of the provider's end that programs compile against. A
-// change here breaks them.
+// The names and types of the provider's end that programs compile against; those
+// of limits stand in limiter's own tests. A change here breaks them.
 var (
-	_ func(string, int64, time.Duration, limiter.Alignment) (*limiter.Limit, error) = limiter.FixedWindow
-	_ func(string, int64, time.Duration) (*limiter.Limit, error)                    = limiter.SlidingLog
-	_ func(string, int64, time.Duration) (*limiter.Limit, error)                    = limiter.SlidingCounter
-	_ func(string, int64, time.Duration, int) (*limiter.Limit, error)               = limiter.SlidingBuckets
-	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.TokenBucket
-	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.LeakyMeter
-	_ func(string, limiter.Rate, int64) (*limiter.Limit, error)                     = limiter.LeakyQueue
-	_ []limiter.Alignment                                                           = []limiter.Alignment{limiter.ToClock, limiter.ToFirst, limiter.ToClockPerKey}
-	_ []limiter.FailurePolicy                                                       = []limiter.FailurePolicy{limiter.Open, limiter.Closed, limiter.Local}
-	_ limiter.Rate                                                                  = limiter.Rate(pacer.Per(1, time.Second))
-	_ func(*limiter.Limit, string, int64) limiter.Charge                            = (*limiter.Limit).Charge
-	_ func(*limiter.Limit, *limiter.Limit) *limiter.Limit                           = (*limiter.Limit).Replacing
-	_ limiter.Store                                                                 = (*limiter.Memory)(nil)
-	_                                                                               = limiter.Charge{Limit: &limiter.Limit{Global: true, OnFailure: limiter.Open}, Key: "", Cost: int64(1)}
-	_                                                                               = limiter.Decision{
+	_ limiter.Rate                                        = limiter.Rate(pacer.Per(1, time.Second))
+	_ func(*limiter.Limit, string, int64) limiter.Charge  = (*limiter.Limit).Charge
+	_ func(*limiter.Limit, *limiter.Limit) *limiter.Limit = (*limiter.Limit).Replacing
+	_ limiter.Store                                       = (*limiter.Memory)(nil)
+	_                                                     = limiter.Charge{Limit: &limiter.Limit{Global: true, OnFailure: limiter.Open}, Key: "", Cost: int64(1)}
+	_                                                     = limiter.Decision{
 		Allowed: true, Never: false, By: (*limiter.Limit)(nil), Quota: int64(1), Remaining: int64(1), RetryAfter: time.Second,
 		ResetAfter: time.Second, Delay: time.Second, Degraded: error(nil), Each: []limiter.Decision{},
 	}
