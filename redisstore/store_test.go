@@ -179,7 +179,7 @@ func TestJunk(t *testing.T) {
 			p, err := planOf(l)
 			require.NoError(t, err)
 			spec := p.specFor("k")
-			for _, junk := range []string{
+			values := []string{
 				"list", "", "hello", "0", "42", "1", "1b", "1b5,0,7;1796057961231399,1", spec[:20],
 				pack("1b", 1, 2, 3), pack("1b", 0, 0, 0, 1, 1), pack("1b", 1, 0, 9, 1, 1), pack("1b", 5, 1, 7, 1, 5), pack("1b", 5, 1, 7, -1, 1),
 				pack("1z", 1, 2, 3, 4, 5), pack("1c", 5, 0, 1, 1, 2), pack("1f", 5, 0, 1, 1, 2, 3), pack("1f", maxExact+2, 0, 1, 1, 2),
@@ -189,7 +189,11 @@ func TestJunk(t *testing.T) {
 				spec + nan + nan, spec + nan + nan + nan, spec + inf + inf, spec + inf + inf + inf, spec + frac + frac, spec + frac + frac + frac,
 				pack(spec, 5, 5, 5) + "junk", pack("1l", 60000000, 0, 10) + "x", pack("1l", 60000000, 0, 10, 5, 5, 5) + "junk",
 				pack("1l", 60000000, 0, 10, 9000000000000000, 1, 1) + nan + frac, pack("1s", 60000000, 0, 10, 5, 1, 2, 9, 1),
-			} {
+			}
+			if p.leaks > 0 {
+				values = append(values, pack(spec, 1796057961231399, p.leaks))
+			}
+			for _, junk := range values {
 				put(key, junk)
 				d, err := s.Take(t.Context(), c)
 				require.NoError(t, err)

@@ -15,15 +15,10 @@
 --
 -- Or nothing was done: o and the time if a calendar's periods lie elsewhere;
 -- j and the number of a key, the first being 1, that holds no value of ours.
+--
+-- quick.lua comes before, and reads the time.
 
 local pcall, find, type = redis.pcall, string.find, type
-local n, given = #KEYS, ARGV[1]
-local seconds, micros = '0', given
-if given == '' then
-  local t = redis.call('TIME')
-  seconds, micros = t[1], t[2]
-end
-local now = seconds * 1000000 + micros
 local period, muldiv, whole, entries, logged, carry
 local ok, told = #ARGV == 2 * n + 1, nil
 

@@ -80,11 +80,11 @@ local pack, unpack = struct.pack, struct.unpack
 -- lives long enough already. Its life is told on a clock of whole milliseconds,
 -- which was read a little before. A time that was passed does not run.
 --
--- One charge in sixteen tells it anyway: somebody may have made the key permanent.
+-- One charge in 64 tells it anyway: somebody may have made the key permanent.
 local function keep(i, spec, state, ends, was, now)
   local slice = ends + 1048576
   slice = slice - slice % 4194304
-  if was and was + 1048576 >= slice and was + 1048576 < slice + 4194304 and now % 16 > 0 then
+  if was and was + 1048576 >= slice and was + 1048576 < slice + 4194304 and now % 64 > 0 then
     redis.call('SETRANGE', KEYS[i], offset, state)
   else
     local life = floor((slice + 4194304 - now) / 1000) + (ARGV[1] == '' and 2 or 60000)
