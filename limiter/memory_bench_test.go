@@ -109,12 +109,12 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkStack: three limits in one Take, of one limit.
+// BenchmarkStack: three limits in one Take, of one limit; all are admitted.
 func BenchmarkStack(b *testing.B) {
 	ctx := context.Background()
-	user := must(TokenBucket("user", Per(1e6, time.Second), 1000))
-	tenant := must(TokenBucket("tenant", Per(1e6, time.Second), 1000))
-	global := must(TokenBucket("global", Per(1e6, time.Second), 1000))
+	user := must(TokenBucket("user", Per(1e9, time.Second), 1e9))
+	tenant := must(TokenBucket("tenant", Per(1e9, time.Second), 1e9))
+	global := must(TokenBucket("global", Per(1e9, time.Second), 1e9))
 	m := &Memory{}
 	var each [3]Decision
 	for _, goroutines := range []int{1, 64} {
