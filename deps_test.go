@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/rttest":      {"internal/pipenet", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/integration": {},
 	"internal/period":      {},
+	"internal/provider":    {},
 	"internal/rule":        {"internal/period"},
 	"internal/sim":         {},
 	"internal/vectors":     {"limiter", "github.com/stretchr/testify/require"},

@@ -34,7 +34,7 @@ func loopback(name string, callers, failures int) Question {
 			if over := s.Over; failures > 0 {
 				s.Over = func(base http.RoundTripper) http.RoundTripper { return again{over(base)} }
 			}
-		case "polite, fixed rate", "polite, no AttemptTimeout":
+		case "polite, fixed rate":
 			continue
 		}
 		q.Sides = append(q.Sides, Side{s.Name, func() (func(*testing.B), func()) {

@@ -131,7 +131,7 @@ func politely(client redisstore.Client, n int) func(context.Context, string) boo
 // inRedis measures decisions of so many callers on so many keys, each side on a
 // server of its own that is empty.
 func inRedis(name string, callers, n int) Question {
-	q := Question{Name: name, Base: redisBase, Metrics: []string{"decisions/s", "%-wrong", "allocs/op", "CPU-ns/op"}}
+	q := Question{Name: name, Base: redisBase, Rounds: 5, Metrics: []string{"decisions/s", "%-wrong", "allocs/op", "CPU-ns/op"}}
 	for _, s := range redisSides {
 		q.Sides = append(q.Sides, Side{s.name, func() (func(*testing.B), func()) {
 			server, err := startRedis()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/internal/provider"
 )
 
 // site is a provider that refuses without numbers, as seen through a real
@@ -23,8 +24,8 @@ type site struct {
 	rtt      time.Duration
 	start    time.Time
 	mu       sync.Mutex
-	provider provider
-	log      []decision
+	provider provider.Provider
+	log      []provider.Decision
 }
 
 // call asks once, in the caller's turn.
@@ -36,8 +37,8 @@ func (s *site) call(t *testing.T, rng *rand.Rand) (ok bool) {
 	time.Sleep(wire())
 	s.mu.Lock()
 	now := int64(time.Since(s.start))
-	ok = s.provider.admit(now)
-	s.log = append(s.log, decision{now, ok})
+	ok = s.provider.Admit(now)
+	s.log = append(s.log, provider.Decision{At: now, OK: ok})
 	s.mu.Unlock()
 	time.Sleep(wire())
 	status := http.StatusOK
@@ -49,7 +50,7 @@ func (s *site) call(t *testing.T, rng *rand.Rand) (ok bool) {
 }
 
 func (s *site) between(from, to time.Duration) (ok, refused float64) {
-	return between(s.log, from, to)
+	return provider.Between(s.log, from, to)
 }
 
 // nginx with 20 a second, burst 5, nodelay: 200 calls from 16 goroutines.
@@ -58,7 +59,7 @@ func TestPacerLearnsNginx(t *testing.T) {
 		for seed := range uint64(rounds(10)) {
 			t.Run(fmt.Sprint(rtt, " seed ", seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &site{rtt: rtt, start: time.Now(), provider: &leakyExcess{quota: quota{first: 20}, burst: 5}}
+					s := &site{rtt: rtt, start: time.Now(), provider: &provider.LeakyExcess{Quota: provider.Quota{First: 20}, Burst: 5}}
 					var calls sync.WaitGroup
 					jobs := make(chan int, 200)
 					for i := range cap(jobs) {
@@ -94,15 +95,15 @@ func TestPacerLearnsNginx(t *testing.T) {
 // Fifty workers, 10 ms away, at 100 a second that become 400.
 func TestPacerFindsTheLimit(t *testing.T) {
 	const change, end = 60 * time.Second, 80 * time.Second
-	limit := quota{first: 100, then: 400, change: change}
-	for name, provider := range map[string]provider{
-		"tokens of 100 ms": &tokens{quota: limit, holds: 0.1},
-		"tokens of 1 s":    &tokens{quota: limit, holds: 1},
-		"window of 1 s":    &clockWindow{quota: limit},
+	limit := provider.Quota{First: 100, Then: 400, Change: change}
+	for name, refuses := range map[string]provider.Provider{
+		"tokens of 100 ms": &provider.Tokens{Quota: limit, Holds: 0.1},
+		"tokens of 1 s":    &provider.Tokens{Quota: limit, Holds: 1},
+		"window of 1 s":    &provider.ClockWindow{Quota: limit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &site{rtt: 10 * time.Millisecond, start: time.Now(), provider: provider}
+				s := &site{rtt: 10 * time.Millisecond, start: time.Now(), provider: refuses}
 				var calls sync.WaitGroup
 				for g := range uint64(50) {
 					rng := rand.New(rand.NewPCG(1, g))
@@ -200,11 +201,11 @@ func TestLearntRateReachesWhoWaits(t *testing.T) {
 func TestConfiguredRateThatIsTooHigh(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		provider     provider
+		provider     provider.Provider
 		limit, early float64
 	}{
-		{"leaky as in nginx", &leakyExcess{quota: quota{first: 20}, burst: 5}, 20, 230},
-		{"window of 1 s", &clockWindow{quota: quota{first: 100}}, 100, 300},
+		{"leaky as in nginx", &provider.LeakyExcess{Quota: provider.Quota{First: 20}, Burst: 5}, 20, 230},
+		{"window of 1 s", &provider.ClockWindow{Quota: provider.Quota{First: 100}}, 100, 300},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/politehttp/polite/internal/provider"
 )
 
 func TestLearnNginx(t *testing.T) {
@@ -16,7 +18,7 @@ func TestLearnNginx(t *testing.T) {
 		for seed := range uint64(rounds(10)) {
 			m := (&model{
 				workers: 16, jobs: 200, attempts: 10, base: 500 * time.Millisecond,
-				rtt: rtt, seed: seed, provider: &leakyExcess{quota: quota{first: 20}, burst: 5},
+				rtt: rtt, seed: seed, provider: &provider.LeakyExcess{Quota: provider.Quota{First: 20}, Burst: 5},
 			}).run()
 			ok, refused := m.between(2*time.Second, time.Hour)
 			assert.Zero(t, m.failed, "rtt %v seed %d", rtt, seed)
@@ -30,20 +32,20 @@ func TestLearnNginx(t *testing.T) {
 // Fifty workers, 10 ms away, at a limit of 100 a second that is raised to 400,
 // whenever that is on the curve.
 func TestLearnFindsTheLimit(t *testing.T) {
-	for name, provider := range map[string]func(quota) provider{
-		"tokens of 50 ms":   func(q quota) provider { return &tokens{quota: q, holds: 0.05} },
-		"tokens of 100 ms":  func(q quota) provider { return &tokens{quota: q, holds: 0.1} },
-		"tokens of 1 s":     func(q quota) provider { return &tokens{quota: q, holds: 1} },
-		"tokens of 10 s":    func(q quota) provider { return &tokens{quota: q, holds: 10} },
-		"window of 1 s":     func(q quota) provider { return &clockWindow{quota: q} },
-		"sliding over 1 s":  func(q quota) provider { return &sliding{quota: q} },
-		"leaky as in nginx": func(q quota) provider { return &leakyExcess{quota: q, burst: 10} },
+	for name, of := range map[string]func(provider.Quota) provider.Provider{
+		"tokens of 50 ms":   func(q provider.Quota) provider.Provider { return &provider.Tokens{Quota: q, Holds: 0.05} },
+		"tokens of 100 ms":  func(q provider.Quota) provider.Provider { return &provider.Tokens{Quota: q, Holds: 0.1} },
+		"tokens of 1 s":     func(q provider.Quota) provider.Provider { return &provider.Tokens{Quota: q, Holds: 1} },
+		"tokens of 10 s":    func(q provider.Quota) provider.Provider { return &provider.Tokens{Quota: q, Holds: 10} },
+		"window of 1 s":     func(q provider.Quota) provider.Provider { return &provider.ClockWindow{Quota: q} },
+		"sliding over 1 s":  func(q provider.Quota) provider.Provider { return &sliding{Quota: q} },
+		"leaky as in nginx": func(q provider.Quota) provider.Provider { return &provider.LeakyExcess{Quota: q, Burst: 10} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			learn := func(change time.Duration, seed uint64) *model {
 				return (&model{
 					workers: 50, rtt: 10 * time.Millisecond, end: change + 20*time.Second, seed: seed,
-					provider: provider(quota{first: 100, then: 400, change: change}),
+					provider: of(provider.Quota{First: 100, Then: 400, Change: change}),
 				}).run()
 			}
 			m := learn(120*time.Second, 1)
@@ -76,7 +78,7 @@ func TestLearnFindsTheLimit(t *testing.T) {
 func TestLearnSlowProvider(t *testing.T) {
 	m := (&model{
 		workers: 4, rtt: 50 * time.Millisecond, end: 30 * time.Minute,
-		provider: &tokens{quota: quota{first: 1}, holds: 5},
+		provider: &provider.Tokens{Quota: provider.Quota{First: 1}, Holds: 5},
 	}).run()
 	ok, refused := m.between(time.Minute, 30*time.Minute)
 	assert.LessOrEqual(t, refused/(ok+refused), 0.03)
@@ -86,7 +88,7 @@ func TestLearnSlowProvider(t *testing.T) {
 func TestLearnProviderShutForAMinute(t *testing.T) {
 	m := (&model{
 		workers: 50, rtt: 10 * time.Millisecond, end: 200 * time.Second,
-		provider: &shut{&tokens{quota: quota{first: 100}, holds: 1}, 40 * time.Second, 100 * time.Second},
+		provider: &shut{&provider.Tokens{Quota: provider.Quota{First: 100}, Holds: 1}, 40 * time.Second, 100 * time.Second},
 	}).run()
 	_, refused := m.between(40*time.Second, 100*time.Second)
 	assert.LessOrEqual(t, refused, 150.0, "of the calls while it was shut")
@@ -100,7 +102,7 @@ func TestLearnProviderShutForAMinute(t *testing.T) {
 func TestLearnStrayRefusal(t *testing.T) {
 	m := &model{
 		workers: 1, jobs: 60, think: 10 * time.Second, rtt: 50 * time.Millisecond, end: time.Hour,
-		provider: &shut{&tokens{quota: quota{first: 1000}, holds: 1}, 95 * time.Second, 105 * time.Second},
+		provider: &shut{&provider.Tokens{Quota: provider.Quota{First: 1000}, Holds: 1}, 95 * time.Second, 105 * time.Second},
 	}
 	m.run()
 	assert.Equal(t, 1, m.failed)
@@ -110,7 +112,7 @@ func TestLearnStrayRefusal(t *testing.T) {
 	// A batch that comes a minute after the refusal is not held up for long.
 	m = &model{
 		workers: 20, jobs: 1000, rtt: 50 * time.Millisecond, end: time.Hour,
-		provider: &tokens{quota: quota{first: 1000}, holds: 1},
+		provider: &provider.Tokens{Quota: provider.Quota{First: 1000}, Holds: 1},
 	}
 	m.l.Answer(-60e9, true)
 	m.l.Answer(-50e9, false)
@@ -123,7 +125,7 @@ func TestLearnStrayRefusal(t *testing.T) {
 func TestLearnLostAnswers(t *testing.T) {
 	m := (&model{
 		workers: 50, rtt: 10 * time.Millisecond, end: 300 * time.Second, lose: 0.1,
-		provider: &tokens{quota: quota{first: 100}, holds: 1},
+		provider: &provider.Tokens{Quota: provider.Quota{First: 100}, Holds: 1},
 	}).run()
 	ok, refused := m.between(10*time.Second, 300*time.Second)
 	assert.LessOrEqual(t, refused/(ok+refused), 0.02)
@@ -133,7 +135,7 @@ func TestLearnLostAnswers(t *testing.T) {
 func TestLearnUnits(t *testing.T) {
 	m := (&model{
 		workers: 50, rtt: 10 * time.Millisecond, end: 120 * time.Second, units: 5,
-		provider: &tokens{quota: quota{first: 100}, holds: 1}, // calls
+		provider: &provider.Tokens{Quota: provider.Quota{First: 100}, Holds: 1}, // calls
 	}).run()
 	ok, refused := m.between(10*time.Second, 120*time.Second)
 	assert.LessOrEqual(t, refused/(ok+refused), 0.01)
@@ -345,7 +347,7 @@ func TestLearnFindsAFastLimit(t *testing.T) {
 	const change = 20 * time.Second
 	m := (&model{
 		workers: 200, rtt: 10 * time.Millisecond, end: change + 12*time.Second,
-		provider: &tokens{quota: quota{first: 2000, then: 8000, change: change}, holds: 1},
+		provider: &provider.Tokens{Quota: provider.Quota{First: 2000, Then: 8000, Change: change}, Holds: 1},
 	}).run()
 	n, _ := m.between(change+9*time.Second, change+10*time.Second)
 	assert.GreaterOrEqual(t, n, 0.9*8000)

@@ -3,97 +3,22 @@ package cubic
 import (
 	"container/heap"
 	"math/rand/v2"
-	"sort"
 	"time"
+
+	"github.com/politehttp/polite/internal/provider"
 )
-
-// A provider decides on one attempt.
-type provider interface{ admit(now int64) bool }
-
-// leakyExcess is nginx's limit_req with nodelay: what is over the rate, in
-// thousandths, falls with time and must not pass the burst.
-type leakyExcess struct {
-	quota
-	burst  int64
-	excess int64
-	last   int64 // milliseconds
-	begun  bool
-}
-
-func (p *leakyExcess) admit(now int64) bool {
-	ms := now / 1e6
-	e := max(0, p.excess-int64(p.at(now))*(ms-p.last)+1000)
-	if !p.begun {
-		p.begun, e = true, 0
-	}
-	if e > p.burst*1000 {
-		return false
-	}
-	p.excess, p.last = e, ms
-	return true
-}
-
-// quota is a limit per second that may change once.
-type quota struct {
-	first, then float64
-	change      time.Duration
-}
-
-func (q quota) at(now int64) float64 {
-	if q.change > 0 && now >= int64(q.change) {
-		return q.then
-	}
-	return q.first
-}
-
-// tokens is a full bucket that holds what the quota gives in so many seconds.
-type tokens struct {
-	quota
-	holds float64
-	spent float64
-	last  int64
-}
-
-func (p *tokens) admit(now int64) bool {
-	rate := p.at(now)
-	p.spent = max(0, p.spent-rate*float64(now-p.last)/1e9)
-	p.last = now
-	if p.spent+1 > p.holds*rate {
-		return false
-	}
-	p.spent++
-	return true
-}
-
-// clockWindow counts per second of the clock.
-type clockWindow struct {
-	quota
-	second int64
-	count  float64
-}
-
-func (p *clockWindow) admit(now int64) bool {
-	if s := now / 1e9; s != p.second {
-		p.second, p.count = s, 0
-	}
-	if p.count+1 > p.at(now) {
-		return false
-	}
-	p.count++
-	return true
-}
 
 // sliding knows every call of the last second.
 type sliding struct {
-	quota
+	provider.Quota
 	log []int64
 }
 
-func (p *sliding) admit(now int64) bool {
+func (p *sliding) Admit(now int64) bool {
 	for len(p.log) > 0 && p.log[0] <= now-1e9 {
 		p.log = p.log[1:]
 	}
-	if float64(len(p.log))+1 > p.at(now) {
+	if float64(len(p.log))+1 > p.At(now) {
 		return false
 	}
 	p.log = append(p.log, now)
@@ -102,12 +27,12 @@ func (p *sliding) admit(now int64) bool {
 
 // shut refuses everything for a while.
 type shut struct {
-	provider
+	provider.Provider
 	from, to time.Duration
 }
 
-func (p *shut) admit(now int64) bool {
-	return (now < int64(p.from) || now >= int64(p.to)) && p.provider.admit(now)
+func (p *shut) Admit(now int64) bool {
+	return (now < int64(p.from) || now >= int64(p.to)) && p.Provider.Admit(now)
 }
 
 // model runs workers against a provider in virtual time, with a bucket as the
@@ -123,7 +48,7 @@ type model struct {
 	units    int64         // of a call; zero: 1
 	end      time.Duration
 	seed     uint64
-	provider provider
+	provider provider.Provider
 
 	l       Learner
 	rng     *rand.Rand
@@ -136,13 +61,8 @@ type model struct {
 	made    int // events so far
 	done    int
 	failed  int
-	log     []decision
+	log     []provider.Decision
 	elapsed time.Duration
-}
-
-type decision struct {
-	at int64
-	ok bool
 }
 
 type event struct {
@@ -229,8 +149,8 @@ func (m *model) run() *model {
 		leave := func() {
 			n++
 			m.in(m.wire(), func() {
-				ok := m.provider.admit(m.now)
-				m.log = append(m.log, decision{m.now, ok})
+				ok := m.provider.Admit(m.now)
+				m.log = append(m.log, provider.Decision{At: m.now, OK: ok})
 				m.in(m.wire(), func() {
 					if m.rng.Float64() >= m.lose {
 						m.l.Answer(m.now, !ok)
@@ -267,15 +187,5 @@ func (m *model) run() *model {
 
 // between counts what the provider decided in [from, to).
 func (m *model) between(from, to time.Duration) (ok, refused float64) {
-	at := func(t time.Duration) int {
-		return sort.Search(len(m.log), func(i int) bool { return m.log[i].at >= int64(t) })
-	}
-	for _, d := range m.log[at(from):at(to)] {
-		if d.ok {
-			ok++
-		} else {
-			refused++
-		}
-	}
-	return ok, refused
+	return provider.Between(m.log, from, to)
 }
