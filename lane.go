@@ -2,6 +2,7 @@ package polite
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ import (
 // when the Transport's own Pacer and all of its lanes let it go at once.
 type Lane struct {
 	// Pattern chooses requests as http.ServeMux writes it, such as
-	// "POST /messages" or "api.example.com/", hosts in lower case. "": every
-	// request. Each lane looks for itself, so patterns may repeat and overlap.
+	// "POST /messages" or "api.example.com/", hosts in lower case and without a
+	// port. "": every request. Each lane looks for itself, so patterns may repeat and overlap.
 	Pattern string
 
 	Pacer *pacer.Pacer               // required
@@ -50,6 +51,9 @@ func compileLanes(lanes []Lane) ([]lane, error) {
 		if method, _, ok := strings.Cut(l.Pattern, " "); ok && method != strings.ToUpper(method) {
 			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; methods are written in upper case", i, l.Pattern)
 		}
+		if host := hostOf(l.Pattern); host != strings.ToLower(host) || hasPort(host) {
+			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; hosts are written in lower case and without a port", i, l.Pattern)
+		}
 		mux, err := muxFor(l.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; allowed is a pattern of http.ServeMux: %w", i, l.Pattern, err)
@@ -57,6 +61,22 @@ func compileLanes(lanes []Lane) ([]lane, error) {
 		all[i].mux = mux
 	}
 	return all, nil
+}
+
+// hostOf is what a pattern has before its path.
+func hostOf(pattern string) string {
+	if i := strings.LastIndexAny(pattern[:max(0, strings.Index(pattern, "/"))], " \t"); i >= 0 {
+		pattern = pattern[i+1:]
+	}
+	host, _, _ := strings.Cut(pattern, "/")
+	return host
+}
+
+// hasPort reports whether a host has a port, which ServeMux does not look at: it
+// would match nothing.
+func hasPort(host string) bool {
+	_, _, err := net.SplitHostPort(host)
+	return err == nil
 }
 
 // muxFor turns the panic with which ServeMux refuses a pattern into an error.

@@ -122,17 +122,21 @@ func TestCheck(t *testing.T) {
 		return &polite.Transport{Lanes: []polite.Lane{{Pattern: pattern, Pacer: p}}}
 	}
 	for want, tr := range map[string]*polite.Transport{
-		"Lanes[0].Pacer is nil":                lane("", nil),
-		`Lanes[0].Pattern is "/{id}/{id}"`:     lane("/{id}/{id}", &pacer.Pacer{}),
-		`Lanes[0].Pattern is "post /messages"`: lane("post /messages", &pacer.Pacer{}),
-		"Lanes[0].Pacer.Rate is 10 per 0s":     lane("", &pacer.Pacer{Rate: pacer.Rate{Count: 10}}),
-		"Transport.Pacer.Rate is 0 per 1s":     {Pacer: &pacer.Pacer{Rate: pacer.Rate{Per: time.Second}}},
-		`Retry.AttemptHeader is "Try: 1\r\nX"`: {Retry: &retry.Policy{AttemptHeader: "Try: 1\r\nX"}},
-		`Retry.DeadlineHeader is "a b"`:        {Retry: &retry.Policy{DeadlineHeader: "a b"}},
-		`DeadlineHeader are both "x-try"`:      {Retry: &retry.Policy{AttemptHeader: "x-try", DeadlineHeader: "X-Try"}},
-		"Throttle.K is NaN":                    {Throttle: &breaker.Throttle{K: math.NaN()}},
-		"Quotas[1] is nil":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1}, nil}},
-		"Quotas[0]: quota":                     {Quotas: []*quota.Quota{{Name: "a", Limit: 1, Period: -77}}},
+		"Lanes[0].Pacer is nil":                   lane("", nil),
+		`Lanes[0].Pattern is "/{id}/{id}"`:        lane("/{id}/{id}", &pacer.Pacer{}),
+		`Lanes[0].Pattern is "post /messages"`:    lane("post /messages", &pacer.Pacer{}),
+		`Lanes[0].Pattern is "A.test/"`:           lane("A.test/", &pacer.Pacer{}),
+		`Pattern is "GET a.test:80/x/{y...}"`:     lane("GET a.test:80/x/{y...}", &pacer.Pacer{}),
+		`Lanes[0].Pattern is "[::1]:80/"`:         lane("[::1]:80/", &pacer.Pacer{}),
+		"Transport.Pacer: pacer: Pacer.TrustRate": {Pacer: &pacer.Pacer{TrustRate: true}},
+		"Lanes[0].Pacer.Rate is 10 per 0s":        lane("", &pacer.Pacer{Rate: pacer.Rate{Count: 10}}),
+		"Transport.Pacer.Rate is 0 per 1s":        {Pacer: &pacer.Pacer{Rate: pacer.Rate{Per: time.Second}}},
+		`Retry.AttemptHeader is "Try: 1\r\nX"`:    {Retry: &retry.Policy{AttemptHeader: "Try: 1\r\nX"}},
+		`Retry.DeadlineHeader is "a b"`:           {Retry: &retry.Policy{DeadlineHeader: "a b"}},
+		`DeadlineHeader are both "x-try"`:         {Retry: &retry.Policy{AttemptHeader: "x-try", DeadlineHeader: "X-Try"}},
+		"Throttle.K is NaN":                       {Throttle: &breaker.Throttle{K: math.NaN()}},
+		"Quotas[1] is nil":                        {Quotas: []*quota.Quota{{Name: "a", Limit: 1}, nil}},
+		"Quotas[0]: quota":                        {Quotas: []*quota.Quota{{Name: "a", Limit: 1, Period: -77}}},
 	} {
 		p := newProvider(answers(200))
 		tr.Base = p
@@ -140,6 +144,9 @@ func TestCheck(t *testing.T) {
 		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", ""))
 		require.ErrorContains(t, err, want)
 		assert.Empty(t, p.at)
+	}
+	for _, pattern := range []string{"::1/", "[::1]/", "GET a.test/B:c", "/x:1", "GET /x:1/{y}"} {
+		assert.NoError(t, lane(pattern, &pacer.Pacer{}).Check(), pattern)
 	}
 	assert.NoError(t, (&polite.Transport{}).Check())
 	assert.NoError(t, polite.NewTransport(nil).Check())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/politehttp/polite/headerparse"
+	"github.com/politehttp/polite/observe"
 	"github.com/politehttp/polite/quota"
 	"github.com/politehttp/polite/retry"
 )
@@ -48,6 +49,20 @@ func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
 		spent = append(spent, spending{q, left})
 	}
 	return spent, nil
+}
+
+// refusedByQuota reports a call that ends before its first try.
+func (c *call) refusedByQuota(err error) {
+	h := observe.From(c.ctx())
+	if h == nil || h.GaveUp == nil {
+		return
+	}
+	r := c.retry.Request
+	a := observe.Attempt{Method: r.Method, Host: c.retry.Origin, N: 1}
+	if a.Method == "" {
+		a.Method = http.MethodGet
+	}
+	h.GaveUp(c.ctx(), observe.GaveUp{Attempt: a, Err: err, Reason: observe.Refused})
 }
 
 // settle gives back what was provably not used, and corrects the cost of what

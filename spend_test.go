@@ -1,6 +1,8 @@
 package polite_test
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/politehttp/polite"
+	"github.com/politehttp/polite/observe"
 	"github.com/politehttp/polite/pacer"
 	"github.com/politehttp/polite/quota"
 	"github.com/politehttp/polite/retry"
@@ -191,4 +194,27 @@ func TestTheProvidersRequestsAreNotOurTokens(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 10, left.Left, "the same count in requests is the provider's word")
 	})
+}
+
+// A call that a quota refuses is reported as one that the pacer refuses is.
+func TestRefusedByQuotaIsReported(t *testing.T) {
+	var gaveUp []observe.GaveUp
+	tr := &polite.Transport{
+		Base: newProvider(answers(200)), Quotas: []*quota.Quota{{Name: "day", Limit: 1, Period: quota.Day, Store: noStore{}}},
+		Hooks: &observe.Hooks{GaveUp: func(_ context.Context, g observe.GaveUp) { gaveUp = append(gaveUp, g) }},
+	}
+	_, err := tr.RoundTrip(request(t, "POST", "http://api.test/", "x"))
+	require.ErrorAs(t, err, new(*quota.StoreError))
+	require.Len(t, gaveUp, 1)
+	assert.Equal(t, observe.GaveUp{Attempt: observe.Attempt{Method: "POST", Host: "http://api.test:80", N: 1}, Err: err, Reason: observe.Refused}, gaveUp[0])
+}
+
+type noStore struct{}
+
+func (noStore) Spend(context.Context, quota.Tally, int64) (int64, bool, error) {
+	return 0, false, errors.New("away")
+}
+
+func (noStore) Settle(context.Context, quota.Tally, int64, int64) (int64, error) {
+	return 0, errors.New("away")
 }

@@ -151,6 +151,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if len(t.Quotas) > 0 { // quota: once per call
 		if err = c.spend(); err != nil {
+			c.refusedByQuota(err)
 			closeBody(r)
 			t.end(c)
 			return nil, err

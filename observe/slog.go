@@ -12,8 +12,12 @@ import (
 // debug level, waits for the configured pace among them; retries, and waits
 // that are the provider's doing (a told one, a rate learnt from refusals, little
 // left) at info; and what somebody should look at (giving up, an open circuit,
-// a quota that is low or spent) at warn. Lines carry the call's context, so a
-// handler that adds an id from it joins the lines of one call. Errors are written without the URL that net/http puts into
+// a quota that is low or spent) at warn. A call that this client refuses to send
+// is at debug level: an open circuit and a spent quota have lines of their own,
+// and there may be thousands; its caller has the error, and GaveUp counts it.
+//
+// Lines carry the call's context, so a handler that adds an id from it joins the
+// lines of one call. Errors are written without the URL that net/http puts into
 // them, for its query may hold a secret. A nil l is [slog.Default], read at
 // each event.
 func Slog(l *slog.Logger) *Hooks {
@@ -50,7 +54,7 @@ func Slog(l *slog.Logger) *Hooks {
 		GaveUp: func(ctx context.Context, g GaveUp) {
 			level := slog.LevelWarn
 			if g.Reason == Refused {
-				level = slog.LevelDebug // the circuit or the quota that refused has a line of its own
+				level = slog.LevelDebug // the circuit or the quota that refused has a line of its own; see above
 			}
 			log(ctx, level, "gave up", append(g.attrs(), outcome(g.Status, g.Err), slog.String("reason", string(g.Reason)))...)
 		},

@@ -79,7 +79,7 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 //	429, 503, 403 with a told wait   hold
 //	429, 503 with nothing but that,
 //	  within 10 s of a hold          hold, and slow down: all who wait leave at once after it
-//	429, 503 without any number      slow down, and come back by oneself
+//	429, 503 without any number      slow down, and come back by oneself; unless TrustRate
 //	any, with a limit that is spent  hold until its reset
 //	any, with little left            spread that until the reset
 //	any, once a limit was spent      deal out what it gives
@@ -92,7 +92,9 @@ func (p *Pacer) holdShared(key string, d time.Duration) {
 // knowing of each other find their shares, at the cost of some refusals.
 //
 // The first slow-down is to seven tenths of Rate, or of what was accepted lately
-// if that is less and steady.
+// if that is less and steady. Where refusals have nothing to do with the pace, each
+// slows down more: of 20 a second one 503 in ten calls leaves less than one.
+// [Pacer.Learnt] shows it, and TrustRate prevents it.
 func (p *Pacer) Observe(key string, s headerparse.Signal, now time.Time) {
 	counted := false
 	if !throttle(s.Status) && ample(s.Limits, p.spreadBelow()) {
@@ -156,7 +158,7 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 			wait -= max(0, now.Sub(received))
 		}
 		changed = l.keepBack(t, later(t, int64(max(0, wait))))
-		if len(s.Limits) == 0 && s.Status != http.StatusForbidden && (l.learnt.on() || before > 0 && t >= before && t-before < int64(again)) {
+		if !p.TrustRate && len(s.Limits) == 0 && s.Status != http.StatusForbidden && (l.learnt.on() || before > 0 && t >= before && t-before < int64(again)) {
 			l.learnt.refused(t, l.answered.Load(), l.bucket.pace.Rate)
 		} else {
 			l.learnt.fed++ // no acceptance
@@ -165,7 +167,9 @@ func (p *Pacer) observe(key string, s *headerparse.Signal, received time.Time, c
 	case s.Status == http.StatusTooManyRequests || s.Status == http.StatusServiceUnavailable:
 		l.hold.asked = false
 		l.learnt.fed++
-		l.learnt.refused(t, l.answered.Load(), l.bucket.pace.Rate)
+		if !p.TrustRate {
+			l.learnt.refused(t, l.answered.Load(), l.bucket.pace.Rate)
+		}
 		changed = true
 	default:
 		changed = l.hold.lift(t) || changed || l.learnt.on()
@@ -234,4 +238,17 @@ func (r *room) refuse(l *line, now time.Time) {
 			ahead = later(ahead, p.n)
 		}
 	}
+}
+
+// Learnt returns how many units of key may leave in a second after refusals that
+// told no numbers, and whether such a pace is in force. It is below Rate, if there
+// is one, for as long as the provider refuses.
+func (p *Pacer) Learnt(key string) (perSecond float64, ok bool) {
+	r := p.lock()
+	defer r.mu.Unlock()
+	l := p.known(key)
+	if l == nil || !l.learnt.on() {
+		return 0, false
+	}
+	return l.learnt.learner.Rate(), true
 }

@@ -230,3 +230,45 @@ func TestConfiguredRateThatIsTooHigh(t *testing.T) {
 		})
 	}
 }
+
+// Every tenth call is refused, whatever the pace: to learn from that is to slow
+// down without an end, unless the rate is said to be right. What is told holds.
+func TestTrustRate(t *testing.T) {
+	for _, trust := range []bool{false, true} {
+		t.Run(fmt.Sprint(trust), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &Pacer{Rate: Per(20, time.Second), TrustRate: trust}
+				require.NoError(t, p.Check())
+				_, ok := p.Learnt("k")
+				require.False(t, ok)
+				for i := range 200 {
+					release, err := p.Wait(t.Context(), "k", 1)
+					require.NoError(t, err)
+					release()
+					status := http.StatusOK
+					if i%10 == 9 {
+						status = http.StatusServiceUnavailable
+					}
+					p.Observe("k", headerparse.Signal{Status: status}, time.Time{})
+				}
+				pace, ok := p.Learnt("k")
+				require.Equal(t, !trust, ok)
+				if !trust {
+					require.Less(t, pace, 5.0)
+					return
+				}
+				for range 2 { // the second within 10 s of the first
+					p.Observe("k", headerparse.Signal{Status: http.StatusTooManyRequests, Told: true, Wait: 3 * time.Second}, time.Time{})
+					told := time.Now()
+					release, err := p.Wait(t.Context(), "k", 1)
+					require.NoError(t, err)
+					release()
+					require.GreaterOrEqual(t, time.Since(told), 3*time.Second)
+					require.Less(t, time.Since(told), 4*time.Second)
+				}
+				_, ok = p.Learnt("k")
+				require.False(t, ok)
+			})
+		})
+	}
+}

@@ -76,6 +76,11 @@ type Pacer struct {
 	Burst int64
 	// Shape is TokenBucket, the zero value, or LeakyBucket.
 	Shape Shape
+	// TrustRate says that Rate is known to be right: refusals that tell no number
+	// slow nobody down, and only what the provider tells is obeyed. For one that
+	// answers 503 to some calls whatever the pace, which would otherwise be taken
+	// for a lower limit, and slow a key down to a fraction of Rate. It needs a Rate.
+	TrustRate bool
 	// MaxInFlight is how many calls of a key may be between Wait and release.
 	// Zero: unbounded; with AdaptInFlight, 200.
 	MaxInFlight int

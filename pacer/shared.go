@@ -36,6 +36,9 @@ func (p *Pacer) Check() error {
 	if r := p.Rate; (r.Count > 0) != (r.Per > 0) {
 		return fmt.Errorf("pacer: Pacer.Rate is %d per %v; a rate needs both, as Per(10, time.Second) makes it, and no rate neither", r.Count, r.Per)
 	}
+	if p.TrustRate && p.Rate.none() {
+		return errors.New("pacer: Pacer.TrustRate is set and Pacer.Rate is not; a rate to be trusted is needed")
+	}
 	shared, ok := p.Shared.(interface{ CheckPace(Pace) error })
 	if !ok {
 		return nil
