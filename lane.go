@@ -28,7 +28,9 @@ type Lane struct {
 	// Limits are the names or units of the provider's limits that this lane
 	// learns from, or "*": whatever governs an answer to a request of the lane.
 	// A told wait goes to the lane that claims the limit that governs it, else
-	// to Transport.Pacer. nil: the lane learns nothing.
+	// to Transport.Pacer. nil: the lane learns nothing. For a lane of each sender,
+	// and a provider that does not name its limits: with nil a refusal of one
+	// sender holds the account, with "*" that sender alone.
 	Limits []string
 }
 

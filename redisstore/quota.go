@@ -49,13 +49,15 @@ var errNegative = errors.New("redisstore: Spend of a negative amount: it may be 
 // [quota.Store] says. Counts are exact up to 2^53 (9 × 10^15): a limit above that
 // is an error unless it is math.MaxInt64, unbounded, and so is what would make a
 // count larger. It is sent once: after an error n may have been spent, but
-// nothing was granted. A Redis that fails is an error.
+// nothing was granted. A Redis that fails is an error, and so a quota refuses;
+// OnDegraded is told.
 //
 // A count is kept until its period has ended by Redis's clock and for as long
 // again, from a minute to a day; one without an end is kept for ever. A Redis
 // that has lost its memory, or thrown counts out (maxmemory-policy), has
 // forgotten what was spent.
 func (s *Store) Spend(ctx context.Context, t quota.Tally, n int64) (used int64, granted bool, err error) {
+	defer s.tell(ctx, &err)
 	switch {
 	case n < 0:
 		return 0, false, errNegative
@@ -83,6 +85,7 @@ func (s *Store) Spend(ctx context.Context, t quota.Tally, n int64) (used int64, 
 // [quota.Store] says. A count above 2^53 is an error, and nothing is changed. It
 // is sent once: after an error the count may have been changed.
 func (s *Store) Settle(ctx context.Context, t quota.Tally, delta, atLeast int64) (used int64, err error) {
+	defer s.tell(ctx, &err)
 	if delta > maxExact || atLeast > maxExact {
 		return 0, tooMany(&t)
 	}
@@ -98,6 +101,13 @@ func (s *Store) Settle(ctx context.Context, t quota.Tally, delta, atLeast int64)
 	delta, atLeast = max(delta, -maxExact), max(atLeast, 0)
 	used, _, err = s.count(ctx, settleScript, &t, strconv.FormatInt(delta, 10), strconv.FormatInt(atLeast, 10), over, after)
 	return used, err
+}
+
+// tell tells OnDegraded of an error that is not the caller's end.
+func (s *Store) tell(ctx context.Context, err *error) {
+	if *err != nil && s.OnDegraded != nil && ctx.Err() == nil {
+		s.OnDegraded(*err)
+	}
 }
 
 // count runs spend or settle.

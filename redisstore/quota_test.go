@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -221,6 +222,17 @@ func TestQuotaOneRoundTripAndJunk(t *testing.T) {
 	s.Do("SADD", key, "x")
 	_, _, err := store.Spend(t.Context(), ta, 1)
 	require.ErrorAs(t, err, new(*JunkError))
+
+	var told []error
+	store.OnDegraded = func(err error) { told = append(told, err) }
+	_, _, err = store.Spend(t.Context(), ta, 1)
+	_, err2 := store.Settle(t.Context(), ta, 1, 0)
+	require.Equal(t, []error{err, err2}, told)
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	_, _, err = store.Spend(left, ta, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, told, 2, "who has left is no failure")
 }
 
 // From two processes and many goroutines no more is granted than there is.

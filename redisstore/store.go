@@ -46,10 +46,12 @@ type Store struct {
 	Tag func(limiter.Charge) string
 
 	// OnDegraded is told why, each time that the limits' OnFailure has answered in
-	// place of Redis, or a process has to keep a pace by itself; and of charges and
-	// paces that cannot be kept here at all. By default a limit is open while Redis
-	// fails, so without it, or limiter.Hooks.Degraded, nobody notices. It is called
-	// by the goroutine that decides, and must not block. Nil: nobody.
+	// place of Redis, a process has to keep a pace by itself, or a quota refuses
+	// because Redis fails; and of charges and paces that cannot be kept here at all.
+	// By default a limit is open while Redis fails, so without it, or
+	// limiter.Hooks.Degraded, nobody notices. That may be thousands of times a
+	// second: a log wants one line for many. It is called by the goroutine that
+	// decides, and must not block. Nil: nobody.
 	OnDegraded func(error)
 
 	circuit circuit // whether Redis is there; see call.go
