@@ -3,13 +3,7 @@
 -- numbers, or none. Whatever else there may be is left to take, below, which
 -- begins anew; up to then nothing is written.
 
-local n, given = #KEYS, ARGV[1]
-local seconds, micros = '0', given
-if given == '' then
-  local t = redis.call('TIME')
-  seconds, micros = t[1], t[2]
-end
-local now = seconds * 1000000 + micros
+local n = #KEYS
 
 -- What value.lua and take.lua explain is here again, for to make their functions
 -- takes as long as to decide.

@@ -10,7 +10,7 @@ import (
 //go:embed refund.lua
 var refundLua string
 
-var refundScript = NewScript(valueLua + refundLua)
+var refundScript = NewScript(timeLua + valueLua + refundLua)
 
 // Refund gives back what was charged, but never more than is in use, in one
 // round trip, or in two as for Take. It does so although ctx has ended. A refund may have reached Redis

@@ -4,13 +4,6 @@
 -- charge, as for take. The answer is r; or nothing was done: o and the time, or
 -- j and the number of a key.
 
-local given = ARGV[1]
-local seconds, micros = '0', given
-if given == '' then
-  local t = redis.call('TIME')
-  seconds, micros = t[1], t[2]
-end
-local now = seconds * 1000000 + micros
 local period, muldiv, whole, entries, logged, carry = rare()
 local states, lives, specs = {}, {}, {}
 

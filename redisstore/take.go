@@ -14,13 +14,16 @@ import (
 	"github.com/politehttp/polite/limiter"
 )
 
+//go:embed time.lua
+var timeLua string
+
 //go:embed quick.lua
 var quickLua string
 
 //go:embed take.lua
 var takeLua string
 
-var takeScript = NewScript(quickLua + valueLua + takeLua)
+var takeScript = NewScript(timeLua + quickLua + valueLua + takeLua)
 
 // Take charges all of charges, or none if one does not fit, in one round trip;
 // limits that are Global, beside others, need a second one. No charges are

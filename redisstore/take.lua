@@ -16,7 +16,7 @@
 -- Or nothing was done: o and the time if a calendar's periods lie elsewhere;
 -- j and the number of a key, the first being 1, that holds no value of ours.
 --
--- quick.lua comes before, and reads the time.
+-- time.lua, quick.lua and value.lua come before.
 
 local pcall, find, type = redis.pcall, string.find, type
 local period, muldiv, whole, entries, logged, carry

@@ -56,7 +56,8 @@ func TestExpressRateLimitIsObeyed(t *testing.T) {
 			assert.Equal(t, 60, getAll(t, spent.above(rt), url+"/"+dialect, 8, 60), "calls answered 200")
 			refused, all := w.refused(0)
 			t.Logf("%d of %d refused in %v; %v", refused, all, time.Since(w.began), w)
-			require.GreaterOrEqual(t, len(spent.told), 60/expressLimit-1, "answers that told that nothing is left")
+			// Fewer than there are windows: one who goes slower need not use up each.
+			require.GreaterOrEqual(t, len(spent.told), 60/expressLimit/2, "answers that told that nothing is left")
 			var early []string
 			for _, s := range spent.told {
 				require.Greater(t, s.until, s.from, "reset told")
