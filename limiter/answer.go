@@ -98,9 +98,9 @@ func (b *bill) repeats(i int) bool {
 }
 
 // knownPolicy is the RateLimit-Policy that was made in advance, if one rule with
-// fixed limits is all that applies.
+// fixed limits is all that applies. Outside of a Guard there are no rules.
 func (b *bill) knownPolicy(g *guard) string {
-	if g.partition != nil {
+	if g.partition != nil || len(b.owners) == 0 {
 		return ""
 	}
 	first := b.owners[0]

@@ -72,6 +72,13 @@
 // queue, and the last: of two, the requests leave when the longer one lets them,
 // and what the shorter one had spaced may leave together.
 //
+// # What a Guard does not see
+//
+// A Guard decides before the body is read. What stands in there, such as the
+// account of a login, is charged by the handler that reads it: it calls Take
+// itself, answers with [Refuse] what is not admitted, and gives back by Refund
+// what a good login has not used.
+//
 // # Time
 //
 // A window is (now−w, now]: what was admitted exactly w ago has expired. Windows

@@ -144,7 +144,7 @@ type Rule struct {
 	// Pattern chooses requests as http.ServeMux writes it, such as "POST /login",
 	// "/files/" or "GET /users/{id}". Empty: every request. Each rule looks for
 	// itself, so patterns may repeat and overlap. The path is the one that the
-	// Guard sees, outside of any StripPrefix within.
+	// Guard sees, outside of any StripPrefix within. A host has no port.
 	Pattern string
 
 	// Key says whose units a request uses: requests with the same key share them.

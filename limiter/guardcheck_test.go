@@ -54,6 +54,22 @@ func TestGuardCheck(t *testing.T) {
 	}
 }
 
+// A host that no request has would be a limit for nobody.
+func TestGuardCheckHosts(t *testing.T) {
+	const port = "hosts are written without a port, for http.ServeMux takes it from the request's host, so that no request would match: "
+	for pattern, want := range map[string]string{
+		"POST API.x.test/login":      "hosts are written in lower case",
+		"POST api.x.test:8080/login": port + "api.x.test",
+		"api.x.test:443/":            port + "api.x.test",
+		"api.x.test:/":               port + "api.x.test",
+		"GET [::1]:8080/":            port + "::1",
+		"127.0.0.1:80/{all...}":      port + "127.0.0.1",
+	} {
+		g := &Guard{Rules: []Rule{{Pattern: pattern, Key: Global, Limits: []*Limit{window("w", 5)}}}}
+		assert.EqualError(t, g.Check(), `limiter: Guard.Rules[0].Pattern is "`+pattern+`"; allowed is a pattern of http.ServeMux: `+want)
+	}
+}
+
 func TestGuardCheckFine(t *testing.T) {
 	w := window("w", 5)
 	g := &Guard{
@@ -62,6 +78,8 @@ func TestGuardCheckFine(t *testing.T) {
 			{Key: Global, Limits: []*Limit{w}},
 			{Pattern: "/x", Key: Global, Limits: []*Limit{w}},                            // another pattern
 			{Pattern: "/x", Key: Global, Limits: []*Limit{window("w", 9)}, DryRun: true}, // on trial
+			{Pattern: "POST api.x.test/login", Key: Global, Limits: []*Limit{w}},
+			{Pattern: "CONNECT api.x.test:8080/chat", Key: Global, Limits: []*Limit{w}}, // of CONNECT the port stays
 			{Key: Global, Tier: func(*http.Request) []*Limit { return []*Limit{w} }, Plans: []Plan{{"a", []*Limit{w}}, {"b", []*Limit{w}}}},
 			{Key: Global, Limits: []*Limit{made(TokenBucket(`a "quoted\" name`, Per(1, time.Second), 1))}},
 		},

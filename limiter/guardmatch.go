@@ -3,6 +3,7 @@ package limiter
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -59,6 +60,8 @@ func newMatcher(pattern string) (matcher, error) {
 		return matcher{}, errors.New("methods are written in upper case")
 	case host != strings.ToLower(host):
 		return matcher{}, errors.New("hosts are written in lower case")
+	case portless(host) != host && method != http.MethodConnect:
+		return matcher{}, fmt.Errorf("hosts are written without a port, for http.ServeMux takes it from the request's host, so that no request would match: %s", portless(host))
 	case !isClean(p) && path.Clean(p) != strings.TrimSuffix(p, "/"):
 		return matcher{}, fmt.Errorf("the path is written %s", path.Clean(p))
 	case rest == catchAll:
@@ -73,6 +76,14 @@ func newMatcher(pattern string) (matcher, error) {
 		m.split(p)
 	}
 	return m, nil
+}
+
+// portless is a host as ServeMux compares it, unless the method is CONNECT.
+func portless(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return host
 }
 
 // split fills in the segments of a path that ServeMux takes for a pattern.

@@ -75,6 +75,18 @@ func TestMatcher(t *testing.T) {
 	}
 }
 
+// Of CONNECT with a path, as WebSockets over HTTP/2 send it, ServeMux compares the
+// port too, so there a pattern may have one.
+func TestMatcherConnectPort(t *testing.T) {
+	m, err := newMatcher("CONNECT api.test:8080/chat")
+	require.NoError(t, err)
+	r := httptest.NewRequest("CONNECT", "/chat", nil)
+	for host, want := range map[string]bool{"api.test:8080": true, "API.test:8080": true, "api.test": false} {
+		r.Host = host
+		assert.Equal(t, want, m.matches(r), host)
+	}
+}
+
 func TestMatcherRefuses(t *testing.T) {
 	for _, pattern := range []string{"login", "post /login", "API.test/", "/{", "/{a}/{a}", "GET", "/a/{x...}/b", " ", "//a", "/a/../b", "/a//"} {
 		_, err := newMatcher(pattern)

@@ -144,14 +144,16 @@ func (g *guard) appendProblem(text []byte, b *bill, d *Decision, status int, ret
 		i := b.deciding(d)
 		text = appendProblemHead(text, quotaExceeded, quotaExceededTitle, status)
 		cost := b.total(i)
-		text = g.appendReason(text, b.charges[i].Limit, cost, why)
+		text = g.appendReason(text, b.charges[i].Limit, cost, b.each[i].Remaining, why)
 		text = appendTryAgain(text, retryAfter)
 		text = b.appendViolated(text)
 		text = append(text, `,"limit":`...)
 		text = appendJSON(text, b.charges[i].Limit.name)
 		text = appendMember(text, "quota", b.charges[i].Limit.Quota())
 		text = appendMember(text, "remaining", max(b.each[i].Remaining, 0))
-		text = appendMember(text, "cost", cost)
+		if cost > 0 {
+			text = appendMember(text, "cost", cost)
+		}
 	}
 	if retryAfter > 0 {
 		text = appendMember(text, "retry_after", retryAfter)
@@ -173,8 +175,8 @@ func appendProblemHead(text []byte, kind, title string, status int) []byte {
 	return append(text, `,"detail":"`...)
 }
 
-// appendReason appends the first sentence of the detail.
-func (g *guard) appendReason(text []byte, l *Limit, cost int64, why refusal) []byte {
+// appendReason appends the first sentence of the detail. A cost of 0 is not known.
+func (g *guard) appendReason(text []byte, l *Limit, cost, left int64, why refusal) []byte {
 	switch why {
 	case queueTooLong:
 		text = append(text, "The queue is too long for this request to wait in, under limit "...)
@@ -183,15 +185,20 @@ func (g *guard) appendReason(text []byte, l *Limit, cost int64, why refusal) []b
 	case tooHasty:
 		text = append(text, "This request ends before its turn can come, though it were the only one, under limit "...)
 	default:
-		if cost > 1 {
+		switch {
+		case cost > 1:
 			text = append(text, "This request costs "...)
 			text = strconv.AppendInt(text, cost, 10)
-			text = append(text, ", more than is left of limit "...)
-		} else {
-			text = append(text, "Nothing is left of limit "...)
+			text = append(text, ", more than "...)
+		case cost == 0 && (left > 0 || why == tooCostly):
+			text = append(text, "This request costs more than "...)
+		default:
+			text = append(text, "Nothing "...)
 		}
 		if why == tooCostly {
-			text = append(text[:len(text)-len("is left of limit ")], "can ever pass limit "...)
+			text = append(text, "can ever pass limit "...)
+		} else {
+			text = append(text, "is left of limit "...)
 		}
 	}
 	if said, ok := g.said[l]; ok {

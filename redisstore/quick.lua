@@ -17,7 +17,14 @@ if struct and #ARGV == 2 * n + 1 then
     states, lives = { false, false, false }, { false, false, false }
   end
 
-  for i = 1, n do
+  for i = n, 1, -1 do
+    local kind = sub(ARGV[2 * i], 2, 2)
+    if kind ~= 'b' and kind ~= 'f' and kind ~= 'w' then
+      usual = false
+      break
+    end
+  end
+  for i = 1, usual and n or 0 do
     local spec, charge = ARGV[2 * i], ARGV[2 * i + 1]
     local value = pcall('GETRANGE', KEYS[i], '0', '42')
     local a, b, was = 0, 0, false
@@ -57,16 +64,13 @@ if struct and #ARGV == 2 * n + 1 then
     else
       local x, y, quota = unpack('<ddd', spec, 3)
       cost = unpack('<d', charge, 1)
-      usual = #charge == 8 and a - now <= x
+      usual = a - now <= x
       if a <= now then
-        local kind = sub(spec, 2, 2)
         b = 0
-        if kind == 'f' then
+        if sub(spec, 2, 2) == 'f' then
           a = now + x
-        elseif kind == 'w' then
-          a = (math.floor((now + y) / x) + 1) * x - y
         else
-          usual = false
+          a = (math.floor((now + y) / x) + 1) * x - y
         end
       end
       fits = (cost > 0 and cost or 1) <= quota - b

@@ -205,11 +205,20 @@ func (c *rueidisClient) evalAll(batch []*call) {
 		return
 	}
 	commands = commands[:0]
+	told := make(map[*Script]bool, 2)
 	for _, w := range unknown {
-		commands = append(commands, eval(client, w.script, w.keys, w.args))
+		send := evalsha
+		if !told[w.script] { // then Redis knows it: a source for each call would be megabytes
+			send, told[w.script] = eval, true
+		}
+		commands = append(commands, send(client, w.script, w.keys, w.args))
 	}
 	for i, result := range client.DoMulti(ctx, commands...) {
-		unknown[i].reply, unknown[i].err = c.read(result)
+		w := unknown[i]
+		if noScript(result.Error()) { // forgotten again, or the other went by another connection
+			result = client.Do(ctx, eval(client, w.script, w.keys, w.args))
+		}
+		w.reply, w.err = c.read(result)
 	}
 }
 

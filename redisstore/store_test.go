@@ -190,6 +190,9 @@ func TestJunk(t *testing.T) {
 				pack(spec, 5, 5, 5) + "junk", pack("1l", 60000000, 0, 10) + "x", pack("1l", 60000000, 0, 10, 5, 5, 5) + "junk",
 				pack("1l", 60000000, 0, 10, 9000000000000000, 1, 1) + nan + frac, pack("1s", 60000000, 0, 10, 5, 1, 2, 9, 1),
 			}
+			if soon := time.Now().Add(time.Second).UnixMicro(); strings.Contains("cls", spec[1:2]) {
+				values = append(values, pack(spec, soon, 5)) // as long as a window's
+			}
 			if p.leaks > 0 {
 				values = append(values, pack(spec, 1796057961231399, p.leaks))
 			}
