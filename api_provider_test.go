@@ -34,6 +34,7 @@ var (
 		Limit: 1, Adaptive: &shed.Adaptive{Min: 1, Max: 2, Initial: 1}, Queue: 1, Order: shed.Wine, MaxWait: time.Second,
 		Tenant: func(*http.Request) string { return "" }, Priority: func(*http.Request) shed.Class { return shed.Critical },
 	}
+	_ func(http.ResponseWriter, *http.Request, limiter.Decision)       = limiter.Refuse
 	_ []shed.Order                                                     = []shed.Order{shed.Wine, shed.Milk}
 	_ []shed.Class                                                     = []shed.Class{shed.CriticalPlus, shed.Critical, shed.SheddablePlus, shed.Sheddable}
 	_ func(*shed.Gate, http.Handler) http.Handler                      = (*shed.Gate).Handler

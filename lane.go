@@ -53,7 +53,7 @@ func compileLanes(lanes []Lane) ([]lane, error) {
 		if method, _, ok := strings.Cut(l.Pattern, " "); ok && method != strings.ToUpper(method) {
 			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; methods are written in upper case", i, l.Pattern)
 		}
-		if host := hostOf(l.Pattern); host != strings.ToLower(host) || hasPort(host) {
+		if host := hostOf(l.Pattern); host != strings.ToLower(host) || hasPort(host) && !strings.HasPrefix(l.Pattern, http.MethodConnect) {
 			return nil, fmt.Errorf("polite: Transport.Lanes[%d].Pattern is %q; hosts are written in lower case and without a port", i, l.Pattern)
 		}
 		mux, err := muxFor(l.Pattern)
@@ -74,8 +74,8 @@ func hostOf(pattern string) string {
 	return host
 }
 
-// hasPort reports whether a host has a port, which ServeMux does not look at: it
-// would match nothing.
+// hasPort reports whether a host has a port, with which it would match nothing:
+// ServeMux takes a request's port away, unless its method is CONNECT.
 func hasPort(host string) bool {
 	_, _, err := net.SplitHostPort(host)
 	return err == nil

@@ -210,6 +210,9 @@ func TestRueidisOptions(t *testing.T) {
 		"redisstore: ClientOption.SendToReplicas is set: only nil is allowed, as every script writes": func(o *rueidis.ClientOption) {
 			o.SendToReplicas = func(rueidis.Completed) bool { return true }
 		},
+		"redisstore: ClientOption.Standalone.ReplicaAddress is set: only none is allowed, as every script writes": func(o *rueidis.ClientOption) {
+			o.Standalone.ReplicaAddress = []string{"127.0.0.1:6380"}
+		},
 		"redisstore: ClientOption.ReplicaOnly is set: only false is allowed, as every script writes": func(o *rueidis.ClientOption) { o.ReplicaOnly = true },
 		"redisstore: ClientOption.PipelineMultiplex is 9: at most 8 is allowed":                      func(o *rueidis.ClientOption) { o.PipelineMultiplex = 9 },
 	} {

@@ -52,6 +52,10 @@
 // of its successor is behind, nobody waits longer for it than for one full
 // refill.
 //
+// The Redis user needs the commands EVAL, EVALSHA, TIME, EXISTS, GETRANGE, SET,
+// SETRANGE and DEL, and what the client library needs to connect. That one is
+// missing shows when a script needs it, maybe when it has charged a part.
+//
 // # When Redis is not there
 //
 // A decision takes at most [Store.Timeout], whatever the client library does, and

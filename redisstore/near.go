@@ -173,6 +173,9 @@ func (s *Store) recall(all []*known, st *stack, now time.Time) (_ []*known, refu
 		}
 		all = append(all, k)
 		if at := k.redisNow(now); c.rule.Long() {
+			if k.level.total > 0 && at >= k.level.room {
+				return nil, false // some of it has expired, and how much only Redis knows
+			}
 			refused = refused || at < k.level.room
 		} else {
 			v := c.verdict(k.level, c.key, at, c.cost)

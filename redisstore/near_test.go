@@ -177,6 +177,30 @@ func TestNearAfterRefund(t *testing.T) {
 	}
 }
 
+// What a log has had long ago is not told as in use, though another limit still
+// refuses: only Redis knows how much of it has expired.
+func TestNearKnowsWhatHasExpired(t *testing.T) {
+	redises(t, func(t *testing.T, addr string) {
+		s := storeAt(t, addr)
+		log := made(limiter.SlidingLog("log", 4, 50*time.Millisecond))
+		win := made(limiter.FixedWindow("win", 1, time.Hour, limiter.ToFirst))
+		take := func(charges ...limiter.Charge) limiter.Decision {
+			d, err := s.Take(t.Context(), charges...)
+			require.NoError(t, err)
+			require.NoError(t, d.Degraded)
+			return d
+		}
+		require.True(t, take(win.Charge("k", 1)).Allowed)
+		require.True(t, take(log.Charge("k", 4)).Allowed)
+		require.False(t, take(log.Charge("k", 1), win.Charge("k", 1)).Allowed)
+		redistest.Eventually(t, "the log is free again", func() bool {
+			d := take(log.Charge("k", 1), win.Charge("k", 1))
+			require.Equal(t, win, d.By)
+			return d.Each[0].Allowed && d.Each[0].Remaining == 4
+		})
+	})
+}
+
 // What was asked before a key was dropped is not kept after.
 func TestShelfKeepsNothingOld(t *testing.T) {
 	var s shelf

@@ -121,6 +121,8 @@ func checkRueidis(o *rueidis.ClientOption) error {
 		return errors.New("redisstore: ClientOption.SendToReplicas is set: only nil is allowed, as every script writes")
 	case o.ReplicaOnly:
 		return errors.New("redisstore: ClientOption.ReplicaOnly is set: only false is allowed, as every script writes")
+	case len(o.Standalone.ReplicaAddress) > 0:
+		return errors.New("redisstore: ClientOption.Standalone.ReplicaAddress is set: only none is allowed, as every script writes")
 	case o.PipelineMultiplex > rueidis.MaxPipelineMultiplex:
 		return fmt.Errorf("redisstore: ClientOption.PipelineMultiplex is %d: at most %d is allowed", o.PipelineMultiplex, rueidis.MaxPipelineMultiplex)
 	}

@@ -143,7 +143,7 @@ func TestPaceWithoutRedis(t *testing.T) {
 	assert.InDelta(t, 100, during(span), 30, "each its share")
 	redis.Restart()
 	time.Sleep(1000 * ms) // half a second until it is asked, and the circuit's 400 ms
-	if !long { // where many tests run beside each other it may take longer
+	if !long {            // many tests run beside each other, and it may take longer
 		for range 8 {
 			if before := failed.Load(); during(span) < 130 && failed.Load() == before {
 				break

@@ -32,7 +32,8 @@ type Store struct {
 	Processes int64
 
 	// NearKeys is how many keys that were refused are remembered in this process,
-	// which are then refused without a round trip. Zero: 10,000. Negative: none.
+	// which are then refused without a round trip. What is left of a log or of
+	// buckets is then as it was when Redis was asked. Zero: 10,000. Negative: none.
 	NearKeys int
 
 	// Tag says what of a charge decides which server of a Redis Cluster keeps it.

@@ -81,19 +81,27 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// With 64 callers a decision on one limit is made at least 1.3 times as often as
-// a raw EVALSHA of a trivial script through go-redis, and one on a stack of
-// three at least 0.9 times.
+// With 64 callers a decision on one limit should be made at least 1.3 times as
+// often as a raw EVALSHA of a trivial script through go-redis, and one on a stack
+// of three at least 0.9 times. Where POLITE_SPEED asks for that, it is held to it;
+// else to what it takes of the processors, which others disturb less: no more than
+// the script for one, and twice that for three.
 func TestTakeRatio(t *testing.T) {
-	if os.Getenv("POLITE_SPEED") == "" || raced {
-		t.Skip("is about speed, on a machine with nothing beside it: set POLITE_SPEED=1 to run it, without -race")
+	speed := os.Getenv("POLITE_SPEED") != ""
+	if raced || !long && !speed {
+		t.Skip("is about speed: set POLITE_LONG=1 to run it, without -race, or POLITE_SPEED=1 on a machine with nothing beside it")
+	}
+	least, by := [2]float64{1, 0.5}, 1
+	if speed {
+		least, by = [2]float64{1.3, 0.9}, 0
 	}
 	r := takeRace(t)
 	one, three := 0.0, 0.0
-	for round := 0; round < 5 && (one < 1.3 || three < 0.9); round++ { // others use this machine too
-		byClock, _ := r.ratios(t)
-		one, three = max(one, byClock[1]), max(three, byClock[2])
+	for round := 0; round < 5 && (one < least[0] || three < least[1]); round++ { // others use this machine too
+		byClock, byProcessors := r.ratios(t)
+		ratios := [...][]float64{byClock, byProcessors}[by]
+		one, three = max(one, ratios[1]), max(three, ratios[2])
 	}
-	assert.GreaterOrEqual(t, one, 1.3)
-	assert.GreaterOrEqual(t, three, 0.9)
+	assert.GreaterOrEqual(t, one, least[0])
+	assert.GreaterOrEqual(t, three, least[1])
 }

@@ -21,8 +21,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -89,6 +91,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		defer mini.Close()
 		o.redis, where = mini.Addr(), "a miniredis in here"
+	} else if conn, err := net.DialTimeout("tcp", o.redis, time.Second); err != nil {
+		return fmt.Errorf("--redis %s: %w", o.redis, err) // each process would keep to its share, and all would look well
+	} else {
+		_ = conn.Close()
 	}
 	p, err := startProvider(o.rate, o.processes)
 	if err != nil {
@@ -117,5 +123,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	report(out, counts, o)
+	for _, p := range members.all { // who could not keep to the shared pace says so
+		if moans := strings.TrimSpace(p.moans.String()); moans != "" {
+			fmt.Fprintln(out, moans)
+		}
+	}
 	return nil
 }

@@ -35,10 +35,11 @@ func TestRun(t *testing.T) {
 	assert.NotContains(t, text, "\x1b")
 	require.Regexp(t, lastLine, text)
 	assert.Equal(t, "0", lastLine.FindStringSubmatch(text)[2])
+	assert.NotContains(t, text, "keeps to its share")
 }
 
 func TestOptions(t *testing.T) {
-	for _, args := range []string{"--processes 0", "--processes 1000", "--rate 1", "--for 1s", "what", "--unknown"} {
+	for _, args := range []string{"--processes 0", "--processes 1000", "--rate 1", "--for 1s", "what", "--unknown", "--redis 127.0.0.1:1"} {
 		var out bytes.Buffer
 		require.Error(t, run(t.Context(), strings.Fields(args), &out), args)
 	}

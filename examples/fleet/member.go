@@ -49,6 +49,10 @@ func member(in io.Reader, args []string) error {
 	}
 	// This is all that a process needs to know of the others.
 	store := &redisstore.Store{Client: client, Prefix: "fleet", Processes: processes}
+	var once sync.Once
+	store.OnDegraded = func(err error) {
+		once.Do(func() { fmt.Fprintf(os.Stderr, "process %s keeps to its share for now: %v\n", args[0], err) })
+	}
 	transport := &polite.Transport{
 		Base:    &http.Transport{MaxIdleConnsPerHost: callers},
 		Account: func(*http.Request) string { return args[4] },
