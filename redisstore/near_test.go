@@ -201,6 +201,22 @@ func TestNearKnowsWhatHasExpired(t *testing.T) {
 	})
 }
 
+// A wall clock that is set makes nothing known here stand longer, or shorter.
+func TestNearGoesByTheMonotonicClock(t *testing.T) {
+	s := &Store{Client: &refuser{t: t}}
+	_, err := s.Take(t.Context(), made(limiter.TokenBucket("l", limiter.Per(1, time.Second), 2)).Charge("k", 1))
+	require.NoError(t, err)
+	n := 0
+	for i := range s.near.parts {
+		for _, k := range s.near.parts[i].m {
+			n++
+			assert.Contains(t, k.at.String(), "m=")
+			assert.Contains(t, k.until.String(), "m=")
+		}
+	}
+	require.Equal(t, 1, n)
+}
+
 // What was asked before a key was dropped is not kept after.
 func TestShelfKeepsNothingOld(t *testing.T) {
 	var s shelf

@@ -3,6 +3,7 @@ package goredis
 import (
 	"context"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,6 +48,25 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(client)
 		require.NoError(t, err)
 	}
+}
+
+// Nothing is sent, and nobody connected to, before the first decision.
+func TestNewSendsNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	addr := l.Addr().String()
+	for _, client := range []redis.UniversalClient{
+		redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}),
+		redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true}),
+	} {
+		c, err := New(client)
+		require.NoError(t, err)
+		require.NoError(t, (&redisstore.Store{Client: c}).Check())
+	}
+	require.NoError(t, l.(*net.TCPListener).SetDeadline(time.Now().Add(200*time.Millisecond)))
+	_, err = l.Accept()
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
 // A script is sent once, however often the client was told to retry, and
