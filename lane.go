@@ -18,7 +18,8 @@ import (
 type Lane struct {
 	// Pattern chooses requests as http.ServeMux writes it, such as
 	// "POST /messages" or "api.example.com/", hosts in lower case and without a
-	// port. "": every request. Each lane looks for itself, so patterns may repeat and overlap.
+	// port. "": every request. Each lane looks for itself, so patterns may repeat
+	// and overlap.
 	Pattern string
 
 	Pacer *pacer.Pacer               // required
