@@ -17,7 +17,9 @@
 // # What is decided, and where
 //
 // A decision is one script, which Redis runs in one step: whatever the number of
-// limits, it charges all of them or none, in one round trip. The only clock is
+// limits, it charges all of them or none, in one round trip. Decisions that wait to
+// be sent at one moment share a script, up to 32 of them, which makes them one after
+// the other; in a cluster each has its own, as it has with go-redis. The only clock is
 // that of Redis, so it does not matter what the clocks of the processes show. The
 // script only decides; what is left and when to come back is worked out here,
 // from the state that it answers, by the code that limiter.Memory runs. Decisions
@@ -53,7 +55,8 @@
 // refill.
 //
 // The Redis user needs the commands EVAL, EVALSHA, TIME, EXISTS, GETRANGE, SET,
-// SETRANGE and DEL, and what the client library needs to connect. That one is
+// SETRANGE and DEL, and what the client library needs to connect; with MGET too,
+// scripts that decisions share are a tenth faster. That one is
 // missing shows when a script needs it, maybe when it has charged a part.
 //
 // # When Redis is not there

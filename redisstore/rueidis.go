@@ -136,6 +136,8 @@ type rueidisClient struct {
 	clean func(error) error // see cleaned
 	ready atomic.Pointer[rueidis.Client]
 
+	junkAt atomic.Int64 // when a key last held junk, in Unix nanoseconds; see merge.go
+
 	mu     sync.Mutex
 	dial   *connecting // under way; else nil
 	closed bool
@@ -169,11 +171,14 @@ func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string
 	if err != nil {
 		return nil, c.clean(err)
 	}
-	result := client.Do(ctx, evalsha(client, s, keys, args))
+	w := &call{script: s, keys: keys, args: args}
+	p := parcel{w}
+	result := client.Do(ctx, c.command(client, p, false))
 	if noScript(result.Error()) {
-		result = client.Do(ctx, eval(client, s, keys, args))
+		result = client.Do(ctx, c.command(client, p, true))
 	}
-	return c.read(result)
+	c.end(p, result)
+	return w.reply, w.err
 }
 
 // evalAll sends the calls in one piece, and what Redis does not know in another.
@@ -191,16 +196,17 @@ func (c *rueidisClient) evalAll(batch []*call) {
 		}
 		return
 	}
-	var unknown []*call
-	commands := make(rueidis.Commands, len(batch))
-	for i, w := range batch {
-		commands[i] = evalsha(client, w.script, w.keys, w.args)
+	all := parcels(batch, client.Mode() == rueidis.ClientModeCluster)
+	commands := make(rueidis.Commands, len(all))
+	for i, p := range all {
+		commands[i] = c.command(client, p, false)
 	}
+	var unknown []parcel
 	for i, result := range client.DoMulti(ctx, commands...) {
 		if noScript(result.Error()) {
-			unknown = append(unknown, batch[i])
+			unknown = append(unknown, all[i])
 		} else {
-			batch[i].reply, batch[i].err = c.read(result)
+			c.end(all[i], result)
 		}
 	}
 	if len(unknown) == 0 {
@@ -208,40 +214,18 @@ func (c *rueidisClient) evalAll(batch []*call) {
 	}
 	commands = commands[:0]
 	told := make(map[*Script]bool, 2)
-	for _, w := range unknown {
-		send := evalsha
-		if !told[w.script] { // then Redis knows it: a source for each call would be megabytes
-			send, told[w.script] = eval, true
-		}
-		commands = append(commands, send(client, w.script, w.keys, w.args))
+	for _, p := range unknown {
+		s := p.script()
+		commands = append(commands, c.command(client, p, !told[s]))
+		told[s] = true // Redis knows it then: a source for each would be megabytes
 	}
 	for i, result := range client.DoMulti(ctx, commands...) {
-		w := unknown[i]
+		p := unknown[i]
 		if noScript(result.Error()) { // forgotten again, or the other went by another connection
-			result = client.Do(ctx, eval(client, w.script, w.keys, w.args))
+			result = client.Do(ctx, c.command(client, p, true))
 		}
-		w.reply, w.err = c.read(result)
+		c.end(p, result)
 	}
-}
-
-func evalsha(client rueidis.Client, s *Script, keys, args []string) rueidis.Completed {
-	return client.B().Evalsha().Sha1(s.hash).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-}
-
-func eval(client rueidis.Client, s *Script, keys, args []string) rueidis.Completed {
-	return client.B().Eval().Script(s.source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
-}
-
-// read returns the reply of a script.
-func (c *rueidisClient) read(result rueidis.RedisResult) ([]string, error) {
-	message, err := result.ToMessage()
-	switch {
-	case rueidis.IsRedisNil(err):
-		return nil, errReply
-	case err != nil:
-		return nil, c.clean(err)
-	}
-	return flat(&message)
 }
 
 // connected returns the client, and waits for the connection if there is none

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -23,7 +22,18 @@ var quickLua string
 //go:embed take.lua
 var takeLua string
 
-var takeScript = NewScript(timeLua + quickLua + valueLua + takeLua)
+//go:embed one.lua
+var oneLua string
+
+//go:embed many.lua
+var manyLua string
+
+// takeScript makes one decision, takeManyScript several. Both try quick first.
+var (
+	takeParts      = timeLua + quickLua + "local function take(KEYS, ARGV)\n" + valueLua + takeLua + "end\n"
+	takeScript     = NewScript(takeParts + oneLua)
+	takeManyScript = NewScript(takeParts + manyLua)
+)
 
 // Take charges all of charges, or none if one does not fit, in one round trip;
 // limits that are Global, beside others, need a second one. No charges are
@@ -90,84 +100,6 @@ func (s *Store) check(charges []limiter.Charge) error {
 	return nil
 }
 
-// A stack is the charges of one decision.
-type stack struct {
-	charges []limiter.Charge
-	tag     string   // of all keys; see slots.go
-	seats   []seat   // one for each limit and key
-	of      []int    // the seat of each charge; nil: each has its own
-	keys    []string // of the seats
-	asks    bool     // only: nothing is to be charged
-}
-
-// A seat is what a decision charges to one limit and key.
-type seat struct {
-	*plan
-	key  string // as the charge has it
-	cost int64  // of all charges to it
-	mark uint32 // of the key, before Redis was asked
-}
-
-// stack lists the limits and keys, each once. The names of all keys of a
-// decision are made here.
-func (s *Store) stack(charges []limiter.Charge) (*stack, error) {
-	st := &stack{
-		charges: charges,
-		tag:     s.tagOf(&charges[0]),
-		seats:   make([]seat, 0, len(charges)),
-		keys:    make([]string, 0, len(charges)),
-	}
-	for i := range charges {
-		c := &charges[i]
-		p, err := s.plans.of(c.Limit)
-		if err != nil {
-			return nil, err
-		}
-		if tag := s.tagOf(c); tag != st.tag {
-			return nil, crossing(&charges[0], c, st.tag, tag)
-		}
-		key := s.keyOf(c, st.tag)
-		at := st.find(key)
-		switch {
-		case at == len(st.keys):
-			st.keys = append(st.keys, key)
-			st.seats = append(st.seats, seat{plan: p, key: c.Key, cost: c.Cost})
-		case st.seats[at].spec != p.spec:
-			return nil, fmt.Errorf("redisstore: two limits named %q with different numbers in one decision: a name is what Redis knows a limit by", c.Limit.Name())
-		default:
-			st.seats[at].cost = sum(st.seats[at].cost, c.Cost)
-			if st.of == nil {
-				st.of = make([]int, i, len(charges))
-				for j := range st.of {
-					st.of[j] = j
-				}
-			}
-		}
-		if st.of != nil {
-			st.of = append(st.of, at)
-		}
-	}
-	return st, nil
-}
-
-// find returns the seat of a key, or how many there are.
-func (st *stack) find(key string) int {
-	for i, k := range st.keys {
-		if k == key {
-			return i
-		}
-	}
-	return len(st.keys)
-}
-
-// sum is at most what no limit admits.
-func sum(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
 // decide asks what is known here, then Redis, then the limits' policies.
 func (s *Store) decide(ctx context.Context, st *stack) (limiter.Decision, error) {
 	sent := time.Now()
@@ -202,10 +134,7 @@ func (s *Store) send(ctx context.Context, script *Script, st *stack) (answer, er
 		if err != nil {
 			return answer{}, err
 		}
-		if len(reply) != 1 {
-			return answer{}, errAnswer
-		}
-		a, outside, err := st.parse(reply[0])
+		a, outside, err := st.parse(reply)
 		if script == takeScript && err == nil && !outside && a.levels == nil {
 			err = errAnswer
 		}
@@ -221,10 +150,12 @@ func (s *Store) send(ctx context.Context, script *Script, st *stack) (answer, er
 
 // args are those of take and of refund.
 func (s *Store) args(st *stack) []string {
-	args := make([]string, 1, 2+2*len(st.seats))
+	now := ""
 	if s.now != nil {
-		args[0] = strconv.FormatInt(s.now(), 10)
+		now = strconv.FormatInt(s.now(), 10)
 	}
+	args := append(st.args, now)
+	st.args = nil // who asks again makes others: a call may still read these
 	for i := range st.seats {
 		c := &st.seats[i]
 		charge := c.charge(min(c.cost, maxExact-1))
@@ -247,9 +178,13 @@ func (s *Store) redisTime() int64 {
 	return time.Now().UnixNano() + s.skew.Load()
 }
 
-// parse reads the answer of take or refund. It may be outside of the calendar's periods,
-// with the time alone.
-func (st *stack) parse(text string) (a answer, outside bool, err error) {
+// parse reads the answer of take or refund: in one piece, or with the value of each
+// key apart. It may be outside of the calendar's periods, with the time alone.
+func (st *stack) parse(reply []string) (a answer, outside bool, err error) {
+	if len(reply) != 1 && len(reply) != 1+len(st.seats) {
+		return a, false, errAnswer
+	}
+	text := reply[0]
 	switch {
 	case text == "":
 		return a, false, errAnswer
@@ -281,6 +216,12 @@ func (st *stack) parse(text string) (a answer, outside bool, err error) {
 	}
 	a.levels = make([]level, len(st.seats))
 	for i := range st.seats {
+		if len(reply) > 1 {
+			if rest != "" {
+				return a, false, errAnswer
+			}
+			rest = reply[1+i]
+		}
 		if a.levels[i], rest, err = st.seats[i].parseLevel(rest, st.seats[i].key); err != nil {
 			return a, false, err
 		}

@@ -16,10 +16,11 @@
 -- Or nothing was done: o and the time if a calendar's periods lie elsewhere;
 -- j and the number of a key, the first being 1, that holds no value of ours.
 --
--- time.lua, quick.lua and value.lua come before.
+-- time.lua and value.lua come before. It is the body of a function of KEYS and ARGV.
 
 local pcall, find, type = redis.pcall, string.find, type
 local period, muldiv, whole, entries, logged, carry
+local n = #KEYS
 local ok, told = #ARGV == 2 * n + 1, nil
 
 -- What is to be written: of one key here, of several in tables.

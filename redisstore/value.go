@@ -22,6 +22,7 @@ type plan struct {
 	limit *limiter.Limit
 	rule  *rule.Rule    // in microseconds; of a calendar in nanoseconds
 	unit  time.Duration // of the rule
+	name  string        // of the limit, escaped for the names of keys
 	spec  string        // what a value begins with; of a ToClockPerKey the key's shift is still to be put in
 	nano  *rule.Rule    // of a ToClockPerKey: whose Shift Memory uses
 	ends  ends          // of a calendar
@@ -38,7 +39,7 @@ func planOf(l *limiter.Limit) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{limit: l, rule: r, unit: time.Microsecond}
+	p := &plan{limit: l, rule: r, unit: time.Microsecond, name: escaped(l.Name())}
 	kind, x, y := "", r.Window(), int64(0)
 	switch r.Kind() {
 	case rule.TokenBucket, rule.LeakyMeter, rule.LeakyQueue:
