@@ -3,7 +3,6 @@ package retry
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -146,10 +145,10 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	case limit == 0:
 		r = r.WithContext(ctx)
 	case !hasBody:
-		f = c.newFlight()
+		f = c.newFlight(limit)
 		r = f.copy(r, ctx)
 	default:
-		up = c.newUpload(inMemory, r.ContentLength)
+		up = c.newUpload(limit, inMemory, r.ContentLength)
 		f = &up.flight
 		r = f.copy(r, ctx)
 	}
@@ -166,11 +165,10 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	var resp *http.Response
 	var err error
 	if f != nil {
-		s = c.watch(f, up, limit, inMemory, events)
-		if events {
-			trace.up = up
+		if up != nil {
+			s = up.follow(inMemory, trace, events)
 		}
-		resp, err = f.roundTrip(base, up, limit)
+		resp, err = f.roundTrip(base)
 	} else {
 		if !inMemory {
 			s = &source{ReadCloser: body}
@@ -184,29 +182,22 @@ func (a *Attempt) roundTrip(base http.RoundTripper) (*http.Response, error) {
 	return resp, err
 }
 
-// watch begins the watch of a flight. One with a body is watched from the end of
-// its upload, which a wrapper of the body sees; or by trace events, and until
-// one shows that the base reports them, from its departure. The body is returned
-// if it can fail.
-func (c *Call) watch(f *flight, up *upload, limit time.Duration, inMemory, events bool) *source {
-	if c.place == 0 { // where the last one found room, there is room again
-		c.place = rand.Uint32() | 1
+// follow has the end of the body noticed: by a wrapper of the body, or by trace
+// events; and until one shows that the base reports them, the attempt is watched
+// as one without a body. The body is returned if it can fail.
+func (u *upload) follow(inMemory bool, trace *tracer, events bool) *source {
+	if events {
+		trace.up = u
+		u.own.phase.Store(unsure)
+		return nil
 	}
-	if up != nil {
-		up.owner, up.limit, up.place, up.early = c.State, limit, uint8(c.place), events
-		up.loaded = true
-		if !events {
-			up.ReadCloser = f.request.Body
-			if inMemory {
-				f.request.Body = memory{up}
-				return nil
-			}
-			f.request.Body = up
-			return &up.source
-		}
+	u.ReadCloser = u.request.Body
+	if inMemory {
+		u.request.Body = memory{u}
+		return nil
 	}
-	c.State.watchFlight(f, c.place, c.attempt.since(), limit)
-	return nil
+	u.request.Body = u
+	return &u.source
 }
 
 // explain says what the error of an attempt proves. r is the request as it was
@@ -308,36 +299,40 @@ func (a *Attempt) limit() time.Duration {
 }
 
 // roundTrip sends the flight and ends its watch, however the base ends.
-func (f *flight) roundTrip(base http.RoundTripper, up *upload, limit time.Duration) (resp *http.Response, err error) {
+func (f *flight) roundTrip(base http.RoundTripper) (resp *http.Response, err error) {
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit
-			f.land(up)
-			f.detach()
+			if e := f.land(); e != nil {
+				e.detach()
+			}
 		}
 	}()
 	resp, err = checked(base.RoundTrip(&f.request))
 	returned = true
-	if f.land(up) {
+	e := f.land()
+	if e == nil {
+		return resp, err
+	}
+	if e.expired {
 		if resp != nil { // its header came in the same instant, its body is cut off
 			resp.Body.Close()
 		}
-		f.detach()
-		return nil, &timeoutError{after: limit, err: err}
+		e.detach()
+		return nil, &timeoutError{after: f.terms.limit, err: err}
 	}
-	if !f.isAttached() {
+	if !e.isAttached() {
 		return resp, err
 	}
 	if err != nil || resp.Body == http.NoBody {
-		f.detach()
+		e.detach()
 		return resp, err
 	}
-	down := &f.ends.Load().down
-	*down = download{resp.Body, f}
+	e.down = download{resp.Body, e}
 	if w, ok := resp.Body.(io.Writer); ok {
-		resp.Body = duplex{down, w}
+		resp.Body = duplex{&e.down, w}
 	} else {
-		resp.Body = down
+		resp.Body = &e.down
 	}
 	return resp, nil
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -55,36 +54,23 @@ func isInMemory(body io.ReadCloser) bool {
 type upload struct {
 	flight
 	source
-	owner *State
-	limit time.Duration
-
-	mu    sync.Mutex  // between the sending of the body and the attempt's end
-	seen  atomic.Bool // the end of the body
-	early bool        // watched, for nothing shows yet that the end of the body will be seen
-	place uint8       // as Call's
+	own terms
 }
 
-// begun notes that the base reports events: the end of the body will be seen.
+// begun notes that the base reports events: the end of the body will be seen, so
+// there is no watch before.
 func (u *upload) begun() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.lift()
-}
-
-// lift ends the watch from the departure. The caller holds u.mu.
-func (u *upload) lift() {
-	if !u.early || u.isOver() {
+	if !u.own.phase.CompareAndSwap(unsure, uploading) {
 		return
 	}
-	u.early = false
-	if u.unwatch() {
-		u.unwatched()
-	} else {
-		u.seen.Store(true) // its time is over
+	if e := u.asked(); e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if u.own.phase.Load() == uploading { // it may have ended meanwhile
+			e.unwatch()
+		}
 	}
 }
-
-func (u *upload) isOver() bool { return u.state.Load()&over != 0 }
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.source.Read(p)
@@ -101,16 +87,19 @@ func (u *upload) Close() error {
 }
 
 func (u *upload) end() {
-	if u.seen.Load() { // by Read, and now comes Close
+	if u.own.phase.Load() == uploaded { // by Read, and now comes Close
 		return
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.lift()
-	if !u.seen.Load() && !u.isOver() {
-		u.owner.watchFlight(&u.flight, uint32(u.place), u.owner.since(), u.limit)
+	u.own.since.Store(int64(u.own.owner.since()))
+	before := u.own.phase.Swap(uploaded)
+	if e := u.asked(); e != nil { // who asks from now on begins the watch
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if before == unsure {
+			e.unwatch()
+		}
+		u.watch(e)
 	}
-	u.seen.Store(true)
 }
 
 // memory is an upload of what is in memory: it can be sent without a buffer, and
@@ -126,20 +115,20 @@ func (m memory) WriteTo(w io.Writer) (int64, error) {
 // context no longer matters to it.
 type download struct {
 	io.ReadCloser
-	flight *flight
+	ending *ending
 }
 
 func (d *download) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
 	if err != nil {
-		d.flight.detach()
+		d.ending.detach()
 	}
 	return n, err
 }
 
 func (d *download) Close() error {
 	err := d.ReadCloser.Close()
-	d.flight.detach()
+	d.ending.detach()
 	return err
 }
 

@@ -49,7 +49,7 @@ type Call struct {
 	flown    int // of flights
 	uploads  *[uploadsAtOnce]upload
 	uploaded int    // of uploads
-	place    uint32 // of its flights among those that are watched
+	terms    *terms // of its last flight
 }
 
 // run is one Do.

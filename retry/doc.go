@@ -94,8 +94,8 @@
 // base, never before they are sent, and never held in memory. Exhausted retries
 // return the last response, unread, and no error. Errors ([Error]) tell every
 // attempt and show no path, query or header. No goroutine outlives a call; a
-// Transport with an AttemptTimeout holds one timer while attempts are under
-// way, until the last of them would have timed out.
+// Transport with an AttemptTimeout holds one timer while attempts are under way
+// whose base waits for their end, until the last of them would have timed out.
 //
 // # In a chain of one's own
 //

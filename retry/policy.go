@@ -29,9 +29,11 @@ type Policy struct {
 	MaxElapsed time.Duration
 
 	// AttemptTimeout bounds one attempt, from the end of the request's upload
-	// (for a request without a body: from its departure) to the response's
-	// header. A response body may take as long as it wants. Zero or negative:
-	// none.
+	// to the response's header. For a request without a body it counts from when
+	// the base first asks the request's context for its end, which net/http does
+	// at departure. A base that never asks cannot be interrupted, and its answer
+	// counts whenever it comes. A response body may take as long as it wants.
+	// Zero or negative: none.
 	AttemptTimeout time.Duration
 
 	// MaxRetryAfter is the longest told wait that is waited for. A longer one

@@ -2,20 +2,22 @@ package retry
 
 import (
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // watchdog ends the attempts that take too long. A timer for each would be the
-// dearest part of a call that needs none; so the attempts under way stand in
-// slots, and one timer, armed while there are any, looks at them when the
-// nearest is due. An attempt that finds no slot has a timer of its own.
+// dearest part of a call that needs none; so the attempts under way that somebody
+// may have to be told of stand in slots, and one timer, armed while there are
+// any, looks at them when the nearest is due. An attempt that finds no slot has a
+// timer of its own.
 //
-// Whoever takes an attempt out of its slot decides how it ends: the attempt
-// itself when its answer is there, or the timer.
+// How an attempt ends is decided under its lock: by itself when its answer is
+// there, or by the timer. Only who holds that lock takes it out of its slot.
 type watchdog struct {
-	slots [watchSlots]atomic.Pointer[flight]
+	slots [watchSlots]atomic.Pointer[ending]
 
 	// next is when the timer is due, in nanoseconds of the owner's clock.
 	next atomic.Int64
@@ -35,53 +37,37 @@ const (
 	overdue = int64(time.Second)
 )
 
-// watchFlight ends f a while after now, which counts from s's epoch, unless it
-// is unwatched before. place is which slot to ask for first.
-func (s *State) watchFlight(f *flight, place uint32, since, limit time.Duration) {
-	w, now, at := &s.watch, int64(since), int64(since+limit)
+// watchEnding ends e at an instant of s's time, unless it is unwatched before.
+// The caller holds e.mu.
+func (s *State) watchEnding(e *ending, now, at int64) {
+	w := &s.watch
+	e.at.Store(at)
+	place := rand.Uint32()
 	for i := range uint32(watchTries) {
 		slot := &w.slots[(place+i)%watchSlots]
-		if slot.Load() != nil {
+		if slot.Load() != nil || !slot.CompareAndSwap(nil, e) {
 			continue
 		}
-		f.at = at
-		if slot.CompareAndSwap(nil, f) {
-			f.slot = slot
-			// Either this sees what the timer's round left in next, or that
-			// round sees the slot.
-			if next := w.next.Load(); next == unarmed || at < next || now > next+overdue {
-				s.arm(now, at)
-			}
-			return
+		e.slot = slot
+		// Either this sees what the timer's round left in next, or that round
+		// sees the slot.
+		if next := w.next.Load(); next == unarmed || at < next || now > next+overdue {
+			s.arm(now, at)
 		}
+		return
 	}
-	e := f.ending()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.timer = time.AfterFunc(limit, f.expire)
+	e.timer = time.AfterFunc(time.Duration(at-now), func() { e.expire(at) })
 }
 
-// unwatch reports whether f was still watched: if not, its time is over.
-func (f *flight) unwatch() bool {
-	if f.slot != nil {
-		return f.slot.CompareAndSwap(f, nil)
+// unwatch leaves nothing behind. The caller holds e.mu.
+func (e *ending) unwatch() {
+	e.at.Store(0)
+	if e.slot != nil {
+		e.slot.Store(nil)
+		e.slot = nil
 	}
-	e := f.ends.Load()
-	if e == nil {
-		return true // never watched
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.landed = e.timer == nil || e.timer.Stop()
-	return e.landed
-}
-
-// unwatched makes ready for another watch.
-func (f *flight) unwatched() {
-	f.slot = nil
-	if e := f.ends.Load(); e != nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
 		e.timer = nil
 	}
 }
@@ -114,16 +100,15 @@ func (s *State) look(round uint64) {
 
 	now, nearest := int64(s.now().Sub(s.epoch)), int64(math.MaxInt64)
 	for i := range w.slots {
-		f := w.slots[i].Load()
-		if f == nil {
+		e := w.slots[i].Load()
+		if e == nil {
 			continue
 		}
-		if f.at > now {
-			nearest = min(nearest, f.at)
-			continue
-		}
-		if f.state.Or(due); w.slots[i].CompareAndSwap(f, nil) {
-			f.expire()
+		switch at := e.at.Load(); {
+		case at > now:
+			nearest = min(nearest, at)
+		case at != 0:
+			e.expire(now)
 		}
 	}
 	if nearest < math.MaxInt64 {

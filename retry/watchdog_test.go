@@ -38,6 +38,8 @@ func TestWatchdogKeepsNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &Transport{Policy: &Policy{MaxAttempts: 1, AttemptTimeout: time.Minute}}
 				tr.Base = baseFunc(func(r *http.Request) (*http.Response, error) {
+					assert.Zero(t, tr.state.watch.occupied(), "nobody has asked")
+					r.Context().Done()
 					assert.Equal(t, 1, tr.state.watch.occupied())
 					return base(r)
 				})
@@ -60,7 +62,8 @@ func TestWatchdogKeepsNothing(t *testing.T) {
 func TestWatchdogArmsOneTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &Transport{Policy: &Policy{AttemptTimeout: 30 * time.Second}}
-		tr.Base = baseFunc(func(*http.Request) (*http.Response, error) {
+		tr.Base = baseFunc(func(r *http.Request) (*http.Response, error) {
+			r.Context().Done()
 			time.Sleep(time.Second)
 			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 		})
@@ -71,20 +74,4 @@ func TestWatchdogArmsOneTimer(t *testing.T) {
 		}
 		assert.Less(t, tr.state.watch.round, uint64(50), "timers in ten minutes, of 600 attempts")
 	})
-}
-
-// Between the watchdog's hand and the end of the flight, who asks for that end
-// still gets it: the flight has not landed.
-func TestWhoAsksWhileTheTimeRunsOutHearsOfIt(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	f := &flight{caller: ctx, slot: &new(State).watch.slots[0]}
-	f.state.Or(due)
-	done, derived := f.Done(), make(chan struct{})
-	f.AfterFunc(func() { close(derived) })
-	f.expire()
-	<-done
-	<-derived
-	assert.ErrorIs(t, f.Err(), context.DeadlineExceeded)
-	assert.NoError(t, ctx.Err())
 }
