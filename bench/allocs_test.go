@@ -29,7 +29,7 @@ var allocations = map[string]float64{
 	"Decisions/three limits at once/polite, three":     0,
 	"Decisions/1e6 keys at random, 1 goroutine/polite": 0,
 	"Handlers/admitted/polite":                         3,
-	"Handlers/refused/polite":                          5,
+	"Handlers/refused/polite":                          3,
 }
 
 // TestAllocations compares what ours allocates beyond the base of its question,

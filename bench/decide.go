@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +18,7 @@ var Decisions = Group{"Decisions", []Question{
 	decisions("hot key, refused", hot(Refusing, 1)),
 	fewer(decisions("1e6 keys at random, 1 goroutine", random(1))),
 	fewer(decisions("1e6 keys at random, 64 goroutines", random(64))),
+	fewer(decisions("1e6 kept keys at random, 1 goroutine", kept())),
 	{Name: "three limits at once", Base: "polite", Sides: stacks()},
 }}
 
@@ -73,39 +74,95 @@ func deciding(goroutines int, worker func() func() bool) func(*testing.B) {
 	}
 }
 
-// random is a decision for a key that the processor's caches do not hold, on a
-// table that is full before. The last two sides are what no limiter can avoid.
+// random is a decision for a key whose state is in no cache of the processor, on
+// a table that is full before. The key's own text is in one, as that of a request
+// is which has just been read.
 func random(goroutines int) []Side {
 	var sides []Side
-	side := func(name string, start func() (func(key string) bool, func())) {
-		sides = append(sides, Side{name, func() (func(*testing.B), func()) {
-			keys := Keys()
-			allow, stop := start()
-			for _, key := range keys {
-				allow(key)
-			}
-			return deciding(goroutines, func() func() bool {
-				next := rand.NewPCG(rand.Uint64(), 1)
-				return func() bool { return allow(keys[next.Uint64()%uint64(len(keys))]) }
-			}), stop
-		}})
-	}
 	for _, d := range Deciders {
 		if !d.Alone {
-			side(d.Name, func() (func(string) bool, func()) { return d.New(Lasting) })
+			sides = append(sides, asking(d.Name, goroutines, lasting(d), key, brought))
 		}
 	}
-	side("reading the key", func() (func(string) bool, func()) {
-		return func(key string) bool { return key[0] == 'c' }, func() {}
-	})
-	side("reading a map", func() (func(string) bool, func()) {
-		m := make(map[string]int)
-		for _, key := range Keys() {
-			m[key] = 1
+	return append(sides,
+		asking("making the key", goroutines, looking, key, brought),
+		asking("reading a map", goroutines, readingMap, key, brought))
+}
+
+// kept is the same for the very strings that the table was filled with, in an
+// array that is in no cache either. No server has one. To read it is part of every
+// side, and a map that keeps strings need not look at their bytes, since they are
+// not only equal but the same.
+func kept() []Side {
+	inArray := func(i int) string { return Keys()[i] }
+	var sides []Side
+	for _, d := range Deciders {
+		if d.Name == XTimeMapName || d.Name == "polite" {
+			sides = append(sides, asking(d.Name, 1, lasting(d), inArray, fromArray))
 		}
-		return func(key string) bool { return m[key] == 1 }, func() {}
-	})
-	return sides
+	}
+	return append(sides,
+		asking("reading the key", 1, looking, inArray, fromArray),
+		asking("reading a map", 1, readingMap, inArray, fromArray))
+}
+
+// asking is a side that decides on keys at random, all of which it knows.
+func asking(name string, goroutines int, start func() (func(key string) bool, func()),
+	known func(i int) string, keys func(pick func() int) func() string) Side {
+	return Side{name, func() (func(*testing.B), func()) {
+		allow, stop := start()
+		n := small(1_000_000, 1_000)
+		for i := range n {
+			allow(known(i))
+		}
+		return deciding(goroutines, func() func() bool {
+			at := rand.NewPCG(rand.Uint64(), 1)
+			next := keys(func() int { return int(at.Uint64() % uint64(n)) })
+			return func() bool { return allow(next()) }
+		}), stop
+	}}
+}
+
+// brought makes keys anew, some at a time, so that no side pays for allocations.
+func brought(pick func() int) func() string {
+	var text []byte
+	var made string
+	return func() string {
+		if made == "" {
+			text = text[:0]
+			for range 256 {
+				text = appendKey(text, pick())
+			}
+			made = string(text)
+		}
+		next := made[:keyLen]
+		made = made[keyLen:]
+		return next
+	}
+}
+
+func fromArray(pick func() int) func() string {
+	keys := Keys()
+	return func() string { return keys[pick()] }
+}
+
+func lasting(d Decider) func() (func(string) bool, func()) {
+	return func() (func(string) bool, func()) { return d.New(Lasting) }
+}
+
+// looking and readingMap are what no limiter, and none with a map, can avoid.
+func looking() (func(string) bool, func()) {
+	return func(key string) bool { return key[0] == 'c' }, func() {}
+}
+
+func readingMap() (func(string) bool, func()) {
+	m := make(map[string]bool)
+	return func(key string) bool {
+		if !m[key] {
+			m[key] = true
+		}
+		return true
+	}, func() {}
 }
 
 // stacks is a decision on one limit, and on three of a request. Who asks three
@@ -157,4 +214,10 @@ var Keys = sync.OnceValue(func() []string {
 	return keys
 })
 
-func key(i int) string { return fmt.Sprintf("customer-%011d", i) }
+const keyLen = 20
+
+func key(i int) string { return string(appendKey(nil, i)) }
+
+func appendKey(text []byte, i int) []byte {
+	return strconv.AppendInt(append(text, "customer-"...), 10_000_000_000+int64(i), 10)
+}

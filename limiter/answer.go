@@ -24,7 +24,7 @@ const (
 
 // setFields sets the fields of an answer to a request that was admitted.
 func (b *bill) setFields(g *guard, h http.Header, d *Decision) {
-	state, policy := b.fields(g, -1, d.Delay)
+	state, policy, _ := b.fields(g, -1, d.Delay)
 	values := [...]string{state, policy}
 	addField(h, fieldState, values[0:1:1])
 	addField(h, fieldPolicy, values[1:2:2])
@@ -41,11 +41,11 @@ func addField(h http.Header, name string, line []string) {
 	h[name] = line
 }
 
-// fields returns RateLimit and RateLimit-Policy. No t is later than retryAfter,
-// which is negative if there is none: RFC 9110 knows one instant to come back
-// at, and the draft wants it not to be before the end of any window shown. The
-// decisions are of so long ago.
-func (b *bill) fields(g *guard, retryAfter int64, ago time.Duration) (state, policy string) {
+// fields returns RateLimit, RateLimit-Policy and Retry-After. No t is later than
+// retryAfter, which is negative if there is none: RFC 9110 knows one instant to
+// come back at, and the draft wants it not to be before the end of any window
+// shown. The decisions are of so long ago.
+func (b *bill) fields(g *guard, retryAfter int64, ago time.Duration) (state, policy, again string) {
 	text := b.text[:0]
 	for i := range b.charges {
 		if b.repeats(i) {
@@ -66,24 +66,36 @@ func (b *bill) fields(g *guard, retryAfter int64, ago time.Duration) (state, pol
 		}
 		text = appendPartition(text, g.partition, c.Key)
 	}
-	if policy = b.knownPolicy(g); policy != "" {
-		b.text = text
-		return string(text), policy
-	}
 	end := len(text)
+	if policy = b.knownPolicy(g); policy == "" {
+		text = b.appendPolicies(text, g)
+	}
+	second := len(text)
+	if retryAfter > 0 {
+		text = strconv.AppendInt(text, retryAfter, 10)
+	}
+	b.text = text
+	all := string(text) // one allocation
+	if policy == "" {
+		policy = all[end:second]
+	}
+	return all[:end], policy, all[second:]
+}
+
+// appendPolicies appends RateLimit-Policy.
+func (b *bill) appendPolicies(text []byte, g *guard) []byte {
+	begin := len(text)
 	for i := range b.charges {
 		if b.repeats(i) {
 			continue
 		}
-		if len(text) > end {
+		if len(text) > begin {
 			text = append(text, ", "...)
 		}
 		text = appendPolicy(text, b.charges[i].Limit)
 		text = appendPartition(text, g.partition, b.charges[i].Key)
 	}
-	b.text = text
-	both := string(text) // one allocation
-	return both[:end], both[end:]
+	return text
 }
 
 // repeats reports whether a charge is to a limit and key that came before: both

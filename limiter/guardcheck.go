@@ -16,7 +16,7 @@ type guard struct {
 	memory *Memory // store, if it is one
 	local  Memory  // decides for limits that are Local, while another store fails
 	rules  []guardRule
-	said   map[*Limit]string // what appendSaid says of limits known in advance
+	said   map[*Limit]*said // of limits known in advance
 
 	maxDelay  time.Duration // negative: unbounded
 	maxHeld   int           // likewise
@@ -51,7 +51,7 @@ func compile(g *Guard) (*guard, error) {
 	ready := &guard{
 		store: g.Store, maxDelay: g.MaxDelay, maxHeld: g.MaxHeld, degrade: g.Degrade,
 		contact: g.Contact, legacy: g.Legacy, partition: g.Partition, hooks: g.Hooks,
-		said: map[*Limit]string{},
+		said: map[*Limit]*said{},
 	}
 	if ready.maxDelay == 0 {
 		ready.maxDelay = defaultMaxDelay
@@ -134,7 +134,7 @@ func checkStore(g *Guard) error {
 // say prepares what is said of limits.
 func (g *guard) say(limits []*Limit) {
 	for _, l := range limits {
-		g.said[l] = string(appendSaid(nil, l))
+		g.said[l] = newSaid(l)
 	}
 }
 

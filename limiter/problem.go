@@ -36,12 +36,11 @@ func reason(d *Decision) refusal {
 	return spent
 }
 
-// The problem type of draft-ietf-httpapi-ratelimit-headers-11 section 5.1, and
-// its title.
-const (
-	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
-)
+// quotaExceededHead begins a problem of the type, and with the title, that
+// draft-ietf-httpapi-ratelimit-headers-11 has in section 5.1.
+var quotaExceededHead = string(appendProblemHead(nil,
+	"https://iana.org/assignments/http-problem-types#quota-exceeded",
+	"Request cannot be satisfied as assigned quota has been exceeded", http.StatusTooManyRequests))
 
 // misleading are fields about a representation that a refusal is not.
 // Content-Encoding is not among them: who has set it outside encodes the answer.
@@ -60,23 +59,27 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, b *bill, d *Decis
 		status = http.StatusServiceUnavailable
 	}
 	h := w.Header()
+	own := make(lines, 0, 5)
+	var again string // Retry-After
 	if d.Degraded == nil {
-		state, policy := b.fields(g, retryAfter, 0)
-		values := [...]string{state, policy}
-		addField(h, fieldState, values[0:1:1])
-		addField(h, fieldPolicy, values[1:2:2])
+		var state, policy string
+		state, policy, again = b.fields(g, retryAfter, 0)
+		addField(h, fieldState, own.add(state))
+		addField(h, fieldPolicy, own.add(policy))
 		if g.legacy {
 			b.setLegacy(g, h, d, 0)
 		}
+	} else if retryAfter > 0 {
+		again = strconv.FormatInt(retryAfter, 10)
 	}
 	if status == http.StatusTooManyRequests && g.degrade != nil {
-		setRefusal(h, retryAfter)
+		setRefusal(h, again, &own)
 		closeAfter(h, r)
 		g.degrade.ServeHTTP(w, withDecision(r, d))
 		return
 	}
 	b.text = g.appendProblem(b.text[:0], b, d, status, retryAfter, why)
-	answerProblem(w, r, status, retryAfter, b.text)
+	answerProblem(w, r, status, again, &own, b.text)
 }
 
 // answerNoPlan answers a request for which a Tier has no limit.
@@ -84,11 +87,21 @@ func (g *guard) answerNoPlan(w http.ResponseWriter, r *http.Request) {
 	text := appendProblemHead(nil, "", "Forbidden", http.StatusForbidden)
 	text = append(text, "No limits are set for this caller, so nothing is allowed."...)
 	text = g.appendContact(append(text, '"'))
-	answerProblem(w, r, http.StatusForbidden, -1, text)
+	answerProblem(w, r, http.StatusForbidden, "", new(lines), text)
+}
+
+// lines are those of an answer's fields, together as one allocation is cheaper
+// than as one each. Who appends to one gets a copy.
+type lines []string
+
+func (l *lines) add(value string) []string {
+	*l = append(*l, value)
+	n := len(*l)
+	return (*l)[n-1 : n : n]
 }
 
 // setRefusal sets what every refusal has, whatever was set before.
-func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
+func setRefusal(h http.Header, again string, own *lines) {
 	ours := 0
 	if h[fieldState] != nil {
 		ours = 2 // and RateLimit-Policy
@@ -98,20 +111,18 @@ func setRefusal(h http.Header, retryAfter int64) (problemType []string) {
 			delete(h, name)
 		}
 	}
-	values := [...]string{"no-store", "application/problem+json", ""}
-	h["Cache-Control"] = values[0:1:1]
-	if retryAfter > 0 {
-		values[2] = strconv.FormatInt(retryAfter, 10)
-		h["Retry-After"] = values[2:3:3]
+	h["Cache-Control"] = own.add("no-store")
+	if again != "" {
+		h["Retry-After"] = own.add(again)
 	} else {
 		delete(h, "Retry-After")
 	}
-	return values[1:2:2]
 }
 
-func answerProblem(w http.ResponseWriter, r *http.Request, status int, retryAfter int64, body []byte) {
+func answerProblem(w http.ResponseWriter, r *http.Request, status int, again string, own *lines, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = setRefusal(h, retryAfter)
+	setRefusal(h, again, own)
+	h["Content-Type"] = own.add("application/problem+json")
 	closeAfter(h, r)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
@@ -142,14 +153,13 @@ func (g *guard) appendProblem(text []byte, b *bill, d *Decision, status int, ret
 		text = appendTryAgain(text, retryAfter)
 	default:
 		i := b.deciding(d)
-		text = appendProblemHead(text, quotaExceeded, quotaExceededTitle, status)
+		said := g.saidOf(b.charges[i].Limit)
+		text = append(text, quotaExceededHead...)
 		cost := b.total(i)
-		text = g.appendReason(text, b.charges[i].Limit, cost, b.each[i].Remaining, why)
+		text = g.appendReason(text, said, b.charges[i].Limit, cost, b.each[i].Remaining, why)
 		text = appendTryAgain(text, retryAfter)
-		text = b.appendViolated(text)
-		text = append(text, `,"limit":`...)
-		text = appendJSON(text, b.charges[i].Limit.name)
-		text = appendMember(text, "quota", b.charges[i].Limit.Quota())
+		text = b.appendViolated(text, i, said.name)
+		text = append(text, said.members...)
 		text = appendMember(text, "remaining", max(b.each[i].Remaining, 0))
 		if cost > 0 {
 			text = appendMember(text, "cost", cost)
@@ -176,7 +186,7 @@ func appendProblemHead(text []byte, kind, title string, status int) []byte {
 }
 
 // appendReason appends the first sentence of the detail. A cost of 0 is not known.
-func (g *guard) appendReason(text []byte, l *Limit, cost, left int64, why refusal) []byte {
+func (g *guard) appendReason(text []byte, said *said, l *Limit, cost, left int64, why refusal) []byte {
 	switch why {
 	case queueTooLong:
 		text = append(text, "The queue is too long for this request to wait in, under limit "...)
@@ -201,11 +211,7 @@ func (g *guard) appendReason(text []byte, l *Limit, cost, left int64, why refusa
 			text = append(text, "is left of limit "...)
 		}
 	}
-	if said, ok := g.said[l]; ok {
-		text = append(text, said...)
-	} else {
-		text = appendSaid(text, l)
-	}
+	text = append(text, said.words...)
 	if why == tooCostly {
 		text = append(text, " Waiting will not help; ask for at most "...)
 		text = strconv.AppendInt(text, g.mostAtOnce(l), 10)
@@ -225,13 +231,28 @@ func (g *guard) mostAtOnce(l *Limit) int64 {
 	return min(l.Quota(), units(g.maxDelay, l.Rate()))
 }
 
-// appendSaid appends a limit as it is called in a sentence, and the end of that.
-func appendSaid(text []byte, l *Limit) []byte {
-	text = append(text, `\"`...)
-	text = appendEscaped(text, l.name)
-	text = append(text, `\" (`...)
-	text = appendEscaped(text, l.words())
-	return append(text, ')', '.')
+// said is a limit as it stands in problems.
+type said struct {
+	words   string // in a sentence, with the end of that
+	name    string // as a string of JSON
+	members string
+}
+
+func newSaid(l *Limit) *said {
+	name := string(appendJSON(nil, l.name))
+	return &said{
+		words:   `\"` + string(appendEscaped(nil, l.name)) + `\" (` + string(appendEscaped(nil, l.words())) + ").",
+		name:    name,
+		members: string(appendMember([]byte(`,"limit":`+name), "quota", l.Quota())),
+	}
+}
+
+// saidOf is made in advance for limits that are known then.
+func (g *guard) saidOf(l *Limit) *said {
+	if s, ok := g.said[l]; ok {
+		return s
+	}
+	return newSaid(l)
 }
 
 // appendTryAgain appends the last sentence of the detail, and ends it.
@@ -248,8 +269,9 @@ func appendTryAgain(text []byte, retryAfter int64) []byte {
 	return append(text, '"')
 }
 
-// appendViolated appends the names of all limits that refuse.
-func (b *bill) appendViolated(text []byte) []byte {
+// appendViolated appends the names of all limits that refuse, of which one is known
+// as JSON.
+func (b *bill) appendViolated(text []byte, known int, name string) []byte {
 	text = append(text, `,"violated-policies":[`...)
 	first := true
 	for i := range b.charges {
@@ -260,7 +282,11 @@ func (b *bill) appendViolated(text []byte) []byte {
 			text = append(text, ',')
 		}
 		first = false
-		text = appendJSON(text, b.charges[i].Limit.name)
+		if i == known {
+			text = append(text, name...)
+		} else {
+			text = appendJSON(text, b.charges[i].Limit.name)
+		}
 	}
 	return append(text, ']')
 }
