@@ -10,7 +10,8 @@
 --
 -- The answer has an element for each key; then the time, as seconds and
 -- microseconds; and a letter for each decision: 1 or 0, and its keys' elements are
--- their values as take has them; or t, and the first of them is the answer of take.
+-- their values as take has them; or t, and the first of them is the answer of take,
+-- or an error, which is that decision's alone.
 
 local layout = ARGV[#ARGV]
 local seen, told, first, n = {}, {}, 0, 0
@@ -27,7 +28,7 @@ for i = 1, #which do
     if struct then
       ok = quick(first, n, seen)
     end
-    if ok ~= nil then
+    if ok == true or ok == false then
       told[#told + 1] = ok and '1' or '0'
     else
       local keys, args = {}, { given }
@@ -36,7 +37,14 @@ for i = 1, #which do
         args[2 * j], args[2 * j + 1] = ARGV[2 * which[first + j]], ARGV[2 * which[first + j] + 1]
         seen[first + j] = ''
       end
-      seen[first + 1] = take(keys, args)
+      local good = true
+      if ok == nil then -- else it is an error
+        good, ok = _G.pcall(take, keys, args)
+      end
+      if not good and type(ok) ~= 'table' then
+        ok = { err = 'ERR ' .. ok }
+      end
+      seen[first + 1] = ok
       told[#told + 1] = 't'
     end
     first, n = i, 0

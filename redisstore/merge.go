@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,43 +12,51 @@ import (
 
 // Calls of one moment are merged into one script where they can be: what Redis
 // does for a script, for its arguments and for the clock, it then does once for
-// all of them. It does nothing else meanwhile, some 3 µs for a key, so there are
-// bounds.
+// all of them. It does nothing else meanwhile, some 3 µs for a key, and up to a
+// millisecond for that of a log whose numbers have changed; so there are bounds.
 const (
-	maxMerged     = 32 // calls
-	maxMergedKeys = 96 // of them all: that there are more pairs than a byte can number is ruled out
-	maxOneKeys    = 8  // of a call; one with more is sent as it is
+	maxMerged  = 32 // calls
+	maxWeight  = 96 // of all keys: one of a log counts for several
+	logWeight  = 16
+	maxOneKeys = 8 // of a call; one with more is sent as it is
 
 	// What many.lua is told of the keys.
 	lastKey      = 128
 	readTogether = 'm'
 	readApart    = 'a'
+)
 
-	// junkLasts is how long keys are read apart after one held junk, which may be
-	// long: then no more of it is read than a value of ours can have.
-	junkLasts = time.Minute
+// What was met may come again.
+const (
+	junkLasts  = time.Hour   // a key that holds junk, which may be long: keys are read apart
+	lossLasts  = time.Minute // no answer, maybe because of such a key
+	crossLasts = time.Hour   // a script that may not use the keys of all: none is merged
 )
 
 // A parcel is what Redis runs as one script: a call, or several that are merged.
 type parcel []*call
 
-// parcels packs a batch, and changes its order. In a cluster, where the keys of a
-// script must be of one slot, nothing is merged.
-func parcels(batch []*call, clustered bool) []parcel {
+// parcels packs a batch, and changes its order.
+func parcels(batch []*call, merge bool) []parcel {
 	n := 0
 	for i, w := range batch {
-		if !clustered && w.merges() {
+		if merge && w.merges() {
 			batch[i], batch[n] = batch[n], w
 			n++
 		}
 	}
-	all := make([]parcel, 0, 2+len(batch)-n+n/(maxMergedKeys/maxOneKeys))
-	for first, i, keys := 0, 0, 0; i < n; i++ {
-		keys += len(batch[i].keys)
-		if end := i + 1; end == n || end-first == maxMerged || keys > maxMergedKeys-maxOneKeys {
-			all = append(all, batch[first:end])
-			first, keys = end, 0
+	all := make([]parcel, 0, 2+len(batch)-n+n/maxMerged)
+	first, weight := 0, 0
+	for i, w := range batch[:n] {
+		more := w.weight()
+		if i-first == maxMerged || i > first && weight+more > maxWeight {
+			all = append(all, batch[first:i])
+			first, weight = i, 0
 		}
+		weight += more
+	}
+	if first < n {
+		all = append(all, batch[first:n])
 	}
 	for i := n; i < len(batch); i++ {
 		all = append(all, batch[i:i+1])
@@ -59,6 +68,28 @@ func parcels(batch []*call, clustered bool) []parcel {
 // keys, by Redis's own clock.
 func (w *call) merges() bool {
 	return w.script == takeScript && len(w.keys) <= maxOneKeys && len(w.args) == 2*len(w.keys)+1 && w.args[0] == ""
+}
+
+// weight is that of w's keys.
+func (w *call) weight() int {
+	weight := 0
+	for i := 1; i < len(w.args); i += 2 {
+		if kind := w.args[i][1]; kind == 'l' || kind == 's' {
+			weight += logWeight
+		} else {
+			weight++
+		}
+	}
+	return weight
+}
+
+// singles are the calls of p, each by itself.
+func (p parcel) singles() []parcel {
+	all := make([]parcel, len(p))
+	for i := range p {
+		all[i] = p[i : i+1]
+	}
+	return all
 }
 
 // script is what Redis runs for p.
@@ -73,7 +104,7 @@ func (p parcel) script() *Script {
 func (c *rueidisClient) command(client rueidis.Client, p parcel, source bool) rueidis.Completed {
 	s, keys, args := p.script(), p[0].keys, p[0].args
 	if len(p) > 1 {
-		keys, args = p.merged(c.knowsJunk())
+		keys, args = p.merged(c.junk.holds())
 	}
 	command := client.B().Arbitrary("EVALSHA", s.hash)
 	if source {
@@ -87,7 +118,7 @@ func (c *rueidisClient) command(client rueidis.Client, p parcel, source bool) ru
 // twice, for the later decision must see what the one before has written.
 func (p parcel) merged(junk bool) (keys, args []string) {
 	keys, args = make([]string, 0, len(p)*len(p[0].keys)), append(make([]string, 0, 8), p[0].args[0])
-	layout := append(make([]byte, 0, 1+maxMergedKeys), readTogether)
+	layout := append(make([]byte, 0, 1+maxWeight), readTogether)
 	for _, w := range p {
 		keys = append(keys, w.keys...)
 		for at := 1; at < len(w.args); at += 2 {
@@ -126,8 +157,9 @@ func repeats(keys []string) bool {
 
 var keySeed = maphash.MakeSeed()
 
-// end hands the reply to the calls.
-func (c *rueidisClient) end(p parcel, result rueidis.RedisResult) {
+// end hands the reply to the calls. It returns false if none of several calls was
+// run because of one, and then each has to be sent by itself.
+func (c *rueidisClient) end(p parcel, result rueidis.RedisResult) bool {
 	message, err := result.ToMessage()
 	if rueidis.IsRedisNil(err) {
 		err = errReply
@@ -136,6 +168,12 @@ func (c *rueidisClient) end(p parcel, result rueidis.RedisResult) {
 	}
 	switch {
 	case err != nil:
+		if reply, ok := replied(err); !ok {
+			c.junk.note(lossLasts)
+		} else if len(p) > 1 && reply.bars() {
+			c.crossing.note(crossLasts)
+			return false
+		}
 		for _, w := range p {
 			w.err = err
 		}
@@ -148,15 +186,37 @@ func (c *rueidisClient) end(p parcel, result rueidis.RedisResult) {
 	}
 	for _, w := range p {
 		if w.script == takeScript && len(w.reply) > 0 && strings.HasPrefix(w.reply[0], "j") {
-			c.junkAt.Store(time.Now().UnixNano())
+			c.junk.note(junkLasts)
 		}
+	}
+	return true
+}
+
+// bars reports whether Redis has run nothing, for the keys are of several slots, of
+// which a client library that takes a cluster for one server does not know; or the
+// user may not touch all of them. What is refused to a command within a script
+// names the script.
+func (e *ReplyError) bars() bool {
+	code := e.Code()
+	return (code == "CROSSSLOT" || code == "NOPERM") && !strings.Contains(e.Text, "script")
+}
+
+// met is until when something that was met may come again, since the program
+// began.
+type met struct{ until atomic.Int64 }
+
+var began = time.Now()
+
+func (m *met) note(lasts time.Duration) {
+	until := int64(time.Since(began) + lasts)
+	if old := m.until.Load(); old < until {
+		m.until.CompareAndSwap(old, until) // else somebody else notes something now
 	}
 }
 
-// knowsJunk reports whether a key held junk of late.
-func (c *rueidisClient) knowsJunk() bool {
-	at := c.junkAt.Load()
-	return at > 0 && time.Now().UnixNano()-at < int64(junkLasts)
+func (m *met) holds() bool {
+	until := m.until.Load()
+	return until > 0 && int64(time.Since(began)) < until
 }
 
 // split takes the answer of many.lua apart, so that each call has the one that it

@@ -54,7 +54,7 @@ func TestMergedDecisionsAreTheSame(t *testing.T) {
 			return "some " + value
 		}
 		now := clocked(s)
-		for seed := range uint64(times(50)) {
+		for seed := range uint64(times(15)) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			*now = 1_790_000_000_000_000 + rng.Int64N(1e12)
 			limits := []*limiter.Limit{made(limiter.TokenBucket("usual", limiter.Per(1000, time.Second), 20))}
@@ -87,7 +87,7 @@ func TestMergedDecisionsAreTheSame(t *testing.T) {
 				case 1:
 					*now -= rng.Int64N(2e9)
 				case 2:
-					c.junkAt.Store(0)
+					c.junk.until.Store(0)
 				}
 				for _, w := range apart {
 					run(parcel{w})
@@ -112,7 +112,7 @@ func TestDecisionsOfOneMomentAreMerged(t *testing.T) {
 	s := storeAt(t, server.Addr)
 	limits := []*limiter.Limit{
 		made(limiter.TokenBucket("bucket", limiter.Per(1, time.Hour), 1000)),
-		made(limiter.SlidingLog("log", 1000, time.Hour)),
+		made(limiter.SlidingCounter("counter", 1000, time.Hour)),
 	}
 	const n = 2*maxMerged + 3
 	decisions := make([][]limiter.Charge, n)
@@ -155,7 +155,7 @@ func TestJunkAmongMergedDecisions(t *testing.T) {
 		_, err := c.Eval(t.Context(), NewScript(`redis.call('SET', KEYS[1], 'junk'); return redis.call('RPUSH', KEYS[2], '1')`),
 			[]string{nameOf(t, s, decisions[2][0]), nameOf(t, s, decisions[5][0])}, nil)
 		require.NoError(t, err)
-		require.False(t, c.knowsJunk())
+		require.False(t, c.junk.holds())
 		for range 2 { // the second time it is known
 			batch := takes(t, s, decisions)
 			c.evalAll(slices.Clone(batch))
@@ -167,7 +167,7 @@ func TestJunkAmongMergedDecisions(t *testing.T) {
 					assert.Equal(t, "1", w.reply[0][:1])
 				}
 			}
-			require.True(t, c.knowsJunk())
+			require.True(t, c.junk.holds())
 		}
 	})
 }
@@ -232,7 +232,10 @@ func TestParcels(t *testing.T) {
 		most := 1 + rng.IntN(maxOneKeys+2)
 		for i := range batch {
 			n := 1 + rng.IntN(most)
-			batch[i] = &call{script: takeScript, keys: make([]string, n), args: make([]string, 2*n+1)}
+			batch[i] = &call{script: takeScript, keys: make([]string, n), args: []string{""}}
+			for range n {
+				batch[i].args = append(batch[i].args, "1"+string("bfwcdls"[rng.IntN(7)]), "")
+			}
 			switch rng.IntN(20) {
 			case 0:
 				batch[i].script = refundScript
@@ -241,16 +244,19 @@ func TestParcels(t *testing.T) {
 			}
 		}
 		was := slices.Clone(batch)
-		clustered := rng.IntN(4) == 0
+		merge := rng.IntN(4) > 0
 		var got []*call
-		for _, p := range parcels(batch, clustered) {
+		for _, p := range parcels(batch, merge) {
 			got = append(got, p...)
-			keys := 0
-			for _, w := range p {
-				keys += len(w.keys)
-				require.True(t, len(p) == 1 || w.merges() && !clustered)
+			if len(p) == 1 {
+				continue
 			}
-			require.True(t, len(p) == 1 || len(p) <= maxMerged && keys <= maxMergedKeys)
+			weight := 0
+			for _, w := range p {
+				require.True(t, w.merges() && merge)
+				weight += w.weight()
+			}
+			require.True(t, len(p) <= maxMerged && weight <= maxWeight)
 		}
 		require.ElementsMatch(t, was, got)
 	}
@@ -258,7 +264,7 @@ func TestParcels(t *testing.T) {
 
 func TestRepeats(t *testing.T) {
 	var keys []string
-	for i := range maxMergedKeys {
+	for i := range maxWeight {
 		keys = append(keys, strconv.Itoa(i))
 		require.False(t, repeats(keys))
 	}

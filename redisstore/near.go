@@ -230,13 +230,13 @@ func (s *Store) remember(st *stack, a answer, d *limiter.Decision, sent time.Tim
 				near.drop(st.keys[i])
 			}
 		case !d.Never && until > 0:
-			near.keepSince(&c.mark, st.keys[i], &known{
+			near.keepSince(&c.mark, st.ownKey(i), &known{
 				spec: c.specFor(c.key), level: a.levels[i], cost: c.cost,
 				now: a.now, at: sent, until: sent.Add(until),
 			})
 		}
 		if c.limit.OnFailure == limiter.Local {
-			s.levels.forKeys(maxLevels).keep(st.keys[i], c.after(a, i, sent))
+			s.levels.forKeys(maxLevels).keep(st.ownKey(i), c.after(a, i, sent))
 		}
 	}
 }

@@ -6,7 +6,7 @@
 -- What value.lua and take.lua explain is here again, for to make their functions
 -- takes as long as to decide.
 local KEYS, ARGV = KEYS, ARGV
-local call, pcall, find, floor = redis.call, redis.pcall, string.find, math.floor
+local pcall, find, floor, type = redis.pcall, string.find, math.floor, type
 local struct = rawget(_G, 'struct')
 local pack, unpack = struct and struct.pack, struct and struct.unpack
 
@@ -35,7 +35,8 @@ local function read(pair)
 end
 
 -- quick decides on n keys after the first ones. It returns whether all were charged,
--- and puts their values as they were into seen; or it returns nil.
+-- and puts their values as they were into seen; or it returns nil, or an error of
+-- Redis, which comes before anything is written.
 local function quick(first, n, seen)
   local ok = true
   local state, life = false, false -- of one key here, of several in tables
@@ -119,10 +120,14 @@ local function quick(first, n, seen)
     if states then
       state, life = states[i], lives[i]
     end
+    local done
     if life then
-      call('SET', KEYS[first + i], state, 'PX', life)
+      done = pcall('SET', KEYS[first + i], state, 'PX', life)
     elseif state then
-      call('SETRANGE', KEYS[first + i], '26', state)
+      done = pcall('SETRANGE', KEYS[first + i], '26', state)
+    end
+    if type(done) == 'table' and done.err then
+      return done
     end
   end
   return ok

@@ -136,7 +136,8 @@ type rueidisClient struct {
 	clean func(error) error // see cleaned
 	ready atomic.Pointer[rueidis.Client]
 
-	junkAt atomic.Int64 // when a key last held junk, in Unix nanoseconds; see merge.go
+	junk     met // a key that holds what no Store has written
+	crossing met // keys that one script may not use together
 
 	mu     sync.Mutex
 	dial   *connecting // under way; else nil
@@ -181,7 +182,8 @@ func (c *rueidisClient) Eval(ctx context.Context, s *Script, keys, args []string
 	return w.reply, w.err
 }
 
-// evalAll sends the calls in one piece, and what Redis does not know in another.
+// evalAll sends the calls in one piece, and what Redis does not know, or may not
+// run together, in another.
 func (c *rueidisClient) evalAll(batch []*call) {
 	ctx := context.Background()
 	if len(batch) == 1 {
@@ -196,17 +198,17 @@ func (c *rueidisClient) evalAll(batch []*call) {
 		}
 		return
 	}
-	all := parcels(batch, client.Mode() == rueidis.ClientModeCluster)
+	all := parcels(batch, client.Mode() != rueidis.ClientModeCluster && !c.crossing.holds())
 	commands := make(rueidis.Commands, len(all))
 	for i, p := range all {
 		commands[i] = c.command(client, p, false)
 	}
 	var unknown []parcel
 	for i, result := range client.DoMulti(ctx, commands...) {
-		if noScript(result.Error()) {
-			unknown = append(unknown, all[i])
-		} else {
-			c.end(all[i], result)
+		if p := all[i]; noScript(result.Error()) {
+			unknown = append(unknown, p)
+		} else if !c.end(p, result) {
+			unknown = append(unknown, p.singles()...)
 		}
 	}
 	if len(unknown) == 0 {
@@ -224,7 +226,11 @@ func (c *rueidisClient) evalAll(batch []*call) {
 		if noScript(result.Error()) { // forgotten again, or the other went by another connection
 			result = client.Do(ctx, c.command(client, p, true))
 		}
-		c.end(p, result)
+		if !c.end(p, result) {
+			for _, single := range p.singles() {
+				c.end(single, client.Do(ctx, c.command(client, single, true)))
+			}
+		}
 	}
 }
 

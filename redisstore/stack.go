@@ -3,6 +3,7 @@ package redisstore
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/politehttp/polite/limiter"
 )
@@ -119,6 +120,14 @@ func (s *Store) name(st *stack) {
 		st.keys = append(st.keys, text[begin:end])
 		begin = end
 	}
+}
+
+// ownKey is the name of a key for who keeps it: alone, where all are one piece.
+func (st *stack) ownKey(i int) string {
+	if len(st.keys) == 1 {
+		return st.keys[0]
+	}
+	return strings.Clone(st.keys[i])
 }
 
 // sum is at most what no limit admits.

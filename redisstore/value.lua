@@ -297,7 +297,7 @@ local function rare()
           mended, mendedEnds = logged(times, counts), times[#times] + ox
         end
         local m = 1
-        while used - counts[m] > fits do
+        while m < #times and used - counts[m] > fits do
           used, m = used - counts[m], m + 1
         end
         return full(times[m] + ox)
