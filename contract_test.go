@@ -3,6 +3,7 @@ package polite_test
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,15 @@ func everything(base http.RoundTripper) *polite.Transport {
 // with every room in use, and for all the ways in which a room refuses.
 func TestContract(t *testing.T) {
 	ctx := context.Background()
+	// One for all, for it takes long to make: every bubble begins at the same time.
+	refusing := sync.OnceValue(func() *breaker.Throttle {
+		th := &breaker.Throttle{MaxReject: 1, MinCalls: 1000, PassEvery: -1}
+		for range 300_000 { // all but one in as many
+			p, _ := th.Enter("http://provider.test:80", time.Time{}, 1)
+			p.Done(breaker.Failure, time.Time{})
+		}
+		return th
+	})
 	refusals := []rttest.Option{
 		rttest.Refuses("breaker open", func(base http.RoundTripper) http.RoundTripper {
 			t := everything(base)
@@ -46,11 +56,7 @@ func TestContract(t *testing.T) {
 		}),
 		rttest.Refuses("throttle", func(base http.RoundTripper) http.RoundTripper {
 			t := everything(base)
-			t.Throttle = &breaker.Throttle{MaxReject: 1, MinCalls: 1000, PassEvery: -1}
-			for range 300_000 { // all but one in as many
-				p, _ := t.Throttle.Enter("http://provider.test:80", time.Time{}, 1)
-				p.Done(breaker.Failure, time.Time{})
-			}
+			t.Throttle = refusing()
 			return t
 		}),
 		rttest.Refuses("pacer", func(base http.RoundTripper) http.RoundTripper {

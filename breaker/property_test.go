@@ -163,7 +163,11 @@ func TestRandomInterleavings(t *testing.T) {
 		})
 		return !t.Failed()
 	}
-	require.NoError(t, quick.Check(play, &quick.Config{MaxCount: 300}))
+	config := &quick.Config{MaxCount: 300}
+	if raceEnabled {
+		config.MaxCount = 60
+	}
+	require.NoError(t, quick.Check(play, config))
 }
 
 // Many goroutines at once, under the race detector.

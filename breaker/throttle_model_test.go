@@ -84,6 +84,9 @@ func TestThrottleSendsKForEachAccepted(t *testing.T) {
 	for _, k := range []float64{2, 1.5} {
 		for _, window := range []time.Duration{10 * time.Second, 2 * time.Minute} {
 			t.Run(fmt.Sprint("K ", k, " over ", window), func(t *testing.T) {
+				if raceEnabled && window > time.Minute {
+					t.Skip("simulates much in one goroutine: without -race")
+				}
 				seeds := throttleSeeds()
 				if window > time.Minute {
 					seeds = min(seeds, 2)

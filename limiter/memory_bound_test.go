@@ -75,7 +75,7 @@ func TestFloodLeavesWhoIsExhausted(t *testing.T) {
 			m := Memory{MaxKeys: max}
 			l := must(TokenBucket("login", Per(1, time.Minute), 5))
 			require.True(t, take(t, &m, l, "victim", 5).Allowed)
-			admitted, flood := 0, 200_000
+			admitted, flood := 0, rounds(200_000)
 			if max > 0 {
 				flood = 30_000
 			}
@@ -265,7 +265,7 @@ func TestFloodIsForgotten(t *testing.T) {
 		must(FixedWindow("window", 10, time.Minute, ToClockPerKey)),
 		must(SlidingLog("log", 2, time.Minute)),
 	} {
-		flood := 200_000
+		flood := rounds(200_000)
 		if i > 0 {
 			flood = 20_000
 		}
@@ -319,7 +319,7 @@ func TestIdleMemoryIsFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m Memory
 		l := must(TokenBucket("bucket", Per(1, time.Minute), 1))
-		for i := range 50_000 {
+		for i := range rounds(50_000) {
 			take(t, &m, l, fmt.Sprint(i), 1)
 		}
 		time.Sleep(time.Hour)
@@ -419,7 +419,7 @@ func TestMemoryUnderFireAtTheBound(t *testing.T) {
 		for g := range 8 {
 			wg.Go(func() {
 				each := make([]Decision, 3)
-				for i := range 3000 {
+				for i := range rounds(10_000) {
 					key := fmt.Sprint((g*i*7919 + i) % 12000)
 					a, b, c := limits[i%4], limits[(i/4)%4], limits[(i/16)%4]
 					_, err := m.TakeInto(context.Background(), each, a.Charge(key, 1), b.Charge(key, int64(i%2)), c.Charge(fmt.Sprint(i), 1))

@@ -405,7 +405,7 @@ func oneShotKeys(t *testing.T) {
 	require.True(t, m.takeOf(l, "", 1).Allowed)
 	n := 1_000_000
 	if limiter.Raced { // takes a minute
-		n = 50_000
+		n = 20_000
 	}
 	for i := range n {
 		_, _ = m.Take(t.Context(), l.Charge(fmt.Sprint(i), 1))

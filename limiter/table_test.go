@@ -12,7 +12,7 @@ import (
 // TestTableIsAMap holds a table against a map through inserts, removals and
 // sweeps, with so few homes that searches run into each other and around the end.
 func TestTableIsAMap(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(rounds(60)) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var tab table
 		want := map[ident]int64{}
@@ -82,7 +82,7 @@ func TestTableIsAMap(t *testing.T) {
 func TestTableSizes(t *testing.T) {
 	var tab table
 	now := times{}
-	for n := range 30_000 {
+	for n := range rounds(30_000) {
 		if tab.full() {
 			tab.grow()
 		}

@@ -96,11 +96,16 @@ func TestPacerLearnsNginx(t *testing.T) {
 func TestPacerFindsTheLimit(t *testing.T) {
 	const change, end = 60 * time.Second, 80 * time.Second
 	limit := provider.Quota{First: 100, Then: 400, Change: change}
-	for name, refuses := range map[string]provider.Provider{
+	kinds := map[string]provider.Provider{
 		"tokens of 100 ms": &provider.Tokens{Quota: limit, Holds: 0.1},
 		"tokens of 1 s":    &provider.Tokens{Quota: limit, Holds: 1},
 		"window of 1 s":    &provider.ClockWindow{Quota: limit},
-	} {
+	}
+	for name, refuses := range kinds {
+		if rounds(10) < 10 && len(kinds) > 1 { // with the race detector one will do
+			delete(kinds, name)
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &site{rtt: 10 * time.Millisecond, start: time.Now(), provider: refuses}

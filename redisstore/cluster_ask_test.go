@@ -16,8 +16,10 @@ import (
 // While a slot moves and its keys are at the new owner, the old one answers ASK:
 // who is charged there is charged once.
 func TestClusterAsks(t *testing.T) {
+	beside(t)
 	for name, client := range clusterClients {
 		t.Run(name, func(t *testing.T) {
+			beside(t)
 			c := redistest.StartCluster(t)
 			s := &redisstore.Store{Client: client(t, c.Addrs()), Timeout: time.Second}
 			a, b, d3 := ofWindow(t, "a", 1000), ofWindow(t, "b", 1000), ofWindow(t, "c", 1000)

@@ -3,7 +3,9 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +40,14 @@ func inTime(t testing.TB) {
 	if !long || redisstore.Raced {
 		t.Skip("is about milliseconds: set POLITE_LONG=1, without -race and with nothing beside it")
 	}
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // what runs beside others waits, and computes little
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 // beside lets a test that mostly waits run beside others, where none is held to

@@ -329,7 +329,8 @@ func TestSharesAreBounded(t *testing.T) {
 	for i := range 3 * maxPlans {
 		_, err := s.Take(t.Context(), under(limiter.Local, window(fmt.Sprint("w", i), 10)).Charge("k", 1))
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(s.shares.known), maxPlans)
-		require.LessOrEqual(t, len(s.shares.latest), maxPlans)
+		if n := max(len(s.shares.known), len(s.shares.latest)); n > maxPlans { // require would take most of the time
+			t.Fatalf("%d are known, of at most %d", n, maxPlans)
+		}
 	}
 }

@@ -368,7 +368,7 @@ func TestReserveJunk(t *testing.T) {
 	good := s.Get("polite:p:k")
 	rng := rand.New(rand.NewPCG(1, 1))
 	broken := 0
-	for range 3000 {
+	for range times(3000) {
 		text := []byte(good)
 		for range 1 + rng.IntN(3) {
 			switch i := rng.IntN(len(text)); rng.IntN(3) {
@@ -393,7 +393,7 @@ func TestReserveJunk(t *testing.T) {
 			require.ErrorAs(t, err, new(*JunkError))
 		}
 	}
-	assert.Greater(t, broken, 1000)
+	assert.Greater(t, broken, times(1000))
 	for _, text := range []string{"", "1", "2p1,1000,1;0,0,0,0,0,0,0,0,0;", good + "x", good + "1,", "1p0,0,0;;"} {
 		s.Do("SET", "polite:p:k", text)
 		junk()

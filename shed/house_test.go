@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -73,7 +74,15 @@ func send(h http.Handler, path string, fields ...string) *call {
 }
 
 func request(path string, fields ...string) *http.Request {
-	r := httptest.NewRequest("GET", path, nil)
+	u, err := url.ParseRequestURI(path)
+	if err != nil {
+		panic(err)
+	}
+	// Not httptest's, which has each parsed from what a client would send.
+	r := &http.Request{
+		Method: "GET", URL: u, RequestURI: path, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Host: "example.com", RemoteAddr: "192.0.2.1:1234",
+	}
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}

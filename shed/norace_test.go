@@ -15,6 +15,11 @@ import (
 	"github.com/politehttp/polite/shed"
 )
 
+func large(*testing.T) {}
+
+// fewer are all cases, but for the race detector.
+func fewer[T any](all []T) []T { return all }
+
 // TestEnterAllocatesNothing: the race detector makes sync.Pool forget.
 func TestEnterAllocatesNothing(t *testing.T) {
 	for name, g := range map[string]*shed.Gate{"fixed": {Limit: 100}, "adaptive": {}} {

@@ -85,6 +85,7 @@ func (s *server) run(h http.Handler, rate float64, period time.Duration, every f
 func limit(g *shed.Gate) int { return g.Stats().Limit }
 
 func instantRefusals(t *testing.T) {
+	large(t)
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Min: 4}}
 	s := newServer(1000, time.Millisecond)
 	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,6 +101,7 @@ func instantRefusals(t *testing.T) {
 }
 
 func atTheMaximum(t *testing.T) {
+	large(t)
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20, Max: 50}}
 	s := newServer(1000, 20*time.Millisecond)
 	reached, least := false, 50
@@ -115,6 +117,7 @@ func atTheMaximum(t *testing.T) {
 }
 
 func roomIsFound(t *testing.T) {
+	large(t)
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 20}}
 	s := newServer(1000, 50*time.Millisecond)
 	began, found := time.Now(), time.Duration(0)
@@ -128,6 +131,7 @@ func roomIsFound(t *testing.T) {
 }
 
 func longIncident(t *testing.T) {
+	large(t)
 	g := &shed.Gate{}
 	s := newServer(20, 100*time.Millisecond)
 	h := g.Handler(s)
@@ -146,6 +150,7 @@ func longIncident(t *testing.T) {
 }
 
 func residualErrors(t *testing.T) {
+	large(t)
 	g := &shed.Gate{Adaptive: &shed.Adaptive{Initial: 4, Min: 4}}
 	s := newServer(100, 50*time.Millisecond)
 	h := g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,6 +165,7 @@ func residualErrors(t *testing.T) {
 }
 
 func probingIsFree(t *testing.T) {
+	large(t)
 	g := &shed.Gate{}
 	s := newServer(20, 50*time.Millisecond)
 	l := s.run(g.Handler(s), 0.78*400, 3*time.Minute, nil)
@@ -167,6 +173,7 @@ func probingIsFree(t *testing.T) {
 }
 
 func probesApart(t *testing.T) {
+	large(t)
 	// When the limit first turns down to probe, in processes that began together
 	// under the same load: the very first turn is that it found the server full.
 	first := func() time.Duration {

@@ -12,6 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// With -race, each that is started would wait a second at its end.
+	os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	if isLoad() {
 		os.Exit(load(context.Background(), os.Stdin, os.Stdout))
 	}

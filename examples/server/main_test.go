@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,6 @@ func TestTogether(t *testing.T) {
 		require.NoError(t, err)
 		_, base := pipenet.Serve(t, fromHere(s.api))
 		base.MaxIdleConnsPerHost = 64
-		const period = 12 * time.Second
 		pairs := s.rules.pairs()
 		together(t.Context(), base, "http://api.test", period, pairs)
 		var out bytes.Buffer

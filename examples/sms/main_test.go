@@ -23,6 +23,8 @@ import (
 const asProgram = "SMS_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	// With -race, each that is started would wait a second at its end.
+	os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	if os.Getenv(asProgram) != "" {
 		main()
 		return
@@ -150,6 +152,16 @@ func listFile(t *testing.T, n int) (path string, rows []row) {
 	rows, err := readList(path, strings.NewReader(strings.Join(lines, "")))
 	require.NoError(t, err)
 	return path, rows
+}
+
+// long is the list of the long runs, and how they are told: the committed one, or
+// its first rows.
+func long(t *testing.T) (args []string, rows []row) {
+	if !raced {
+		return nil, committed(t)
+	}
+	path, rows := listFile(t, 60)
+	return []string{"--csv", path}, rows
 }
 
 func committed(t *testing.T) []row {

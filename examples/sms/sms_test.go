@@ -21,10 +21,11 @@ import (
 // Three runs side by side, each with a provider of its own that fails others.
 func TestEverythingIsDeliveredOnceAndInTime(t *testing.T) {
 	t.Parallel()
-	rows, dir := committed(t), jobs(t)
+	list, rows := long(t)
+	dir := jobs(t)
 	var programs []*program
 	for seed := 1; seed <= 3; seed++ {
-		programs = append(programs, start(t, dir, "--job", fmt.Sprint("run", seed), "--seed", fmt.Sprint(seed)))
+		programs = append(programs, start(t, dir, append(list, "--job", fmt.Sprint("run", seed), "--seed", fmt.Sprint(seed))...))
 	}
 	var over []float64
 	for i, p := range programs {
@@ -39,12 +40,19 @@ func TestEverythingIsDeliveredOnceAndInTime(t *testing.T) {
 		assert.GreaterOrEqual(t, spent, float64(billed))
 		assert.LessOrEqual(t, spent, 1.1*float64(billed))
 		attempts := numberIn(t, table, "attempts")
-		assert.GreaterOrEqual(t, numberIn(t, table, "answered 503"), 0.05*attempts)
-		assert.GreaterOrEqual(t, numberIn(t, table, "answer lost"), 0.05*attempts)
+		least := 0.05 * attempts
+		if raced {
+			least = 1
+		}
+		assert.GreaterOrEqual(t, numberIn(t, table, "answered 503"), least)
+		assert.GreaterOrEqual(t, numberIn(t, table, "answer lost"), least)
 		ideal := max((attempts-20)/10, numberIn(t, table, "most of one sender")-2)
 		assert.InDelta(t, ideal, numberIn(t, table, "ideal"), 0.06, "the printed one is rounded")
 		over = append(over, numberIn(t, table, "elapsed")/ideal)
 		t.Log(p.out.String())
+	}
+	if raced {
+		return
 	}
 	slices.Sort(over)
 	assert.LessOrEqual(t, over[1], 1.15, "the median of %v", over)
@@ -52,8 +60,9 @@ func TestEverythingIsDeliveredOnceAndInTime(t *testing.T) {
 
 func TestKilledItGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
-	rows, dir := committed(t), jobs(t)
-	first := start(t, dir, "--job", "spring")
+	list, rows := long(t)
+	dir, args := jobs(t), append(list, "--job", "spring")
+	first := start(t, dir, args...)
 	delivered(t, dir, "spring", len(rows)/2)
 	require.NoError(t, first.cmd.Process.Kill()) // -9
 	first.cmd.Wait()
@@ -63,7 +72,7 @@ func TestKilledItGoesOnWhereItStopped(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 
-	second := start(t, dir, "--job", "spring")
+	second := start(t, dir, args...)
 	table := second.end(t, 0)
 	assert.Contains(t, second.out.String(), "rows were done before")
 	assert.Equal(t, fmt.Sprint(len(rows)), table["delivered"])
@@ -78,7 +87,7 @@ func TestKilledItGoesOnWhereItStopped(t *testing.T) {
 	assert.LessOrEqual(t, spent, float64(billed)+24*4)
 	t.Log(second.out.String())
 
-	third := start(t, dir, "--job", "spring") // nothing is left to do
+	third := start(t, dir, args...) // nothing is left to do
 	table = third.end(t, 0)
 	assert.Equal(t, fmt.Sprint(len(rows)), table["delivered"])
 	assert.Equal(t, "0", table["attempts"])
@@ -86,10 +95,14 @@ func TestKilledItGoesOnWhereItStopped(t *testing.T) {
 
 func TestProviderThatIsStartedAgainKnowsItsKeys(t *testing.T) {
 	t.Parallel()
-	list, rows := listFile(t, 60)
+	n := 60
+	if raced {
+		n = 40
+	}
+	list, rows := listFile(t, n)
 	dir := jobs(t)
 	first := start(t, dir, "--job", "j", "--csv", list)
-	delivered(t, dir, "j", 40)
+	delivered(t, dir, "j", n*2/3)
 	require.NoError(t, first.cmd.Process.Kill())
 	first.cmd.Wait()
 	provider := children(t, dir)
@@ -102,7 +115,7 @@ func TestProviderThatIsStartedAgainKnowsItsKeys(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "j", "done.jsonl")))
 
 	table := start(t, dir, "--job", "j", "--csv", list).end(t, 0)
-	assert.Equal(t, "60", table["delivered"])
+	assert.Equal(t, strconv.Itoa(n), table["delivered"])
 	assert.Equal(t, "0", table["delivered twice"])
 	billed := assertOnce(t, rows, dir, "j")
 	assert.LessOrEqual(t, numberIn(t, table, "quota spent"), float64(billed)+24*4, "what was answered before is not spent twice")

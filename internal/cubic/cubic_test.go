@@ -344,6 +344,7 @@ func TestLearnBurstIsNoRate(t *testing.T) {
 
 // The bounds of K: at 2,000 a second the RFC's would take too long.
 func TestLearnFindsAFastLimit(t *testing.T) {
+	large(t)
 	const change = 20 * time.Second
 	m := (&model{
 		workers: 200, rtt: 10 * time.Millisecond, end: change + 12*time.Second,

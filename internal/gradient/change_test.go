@@ -111,6 +111,7 @@ func TestChangeDuringAProbe(t *testing.T) {
 
 // concurrency-limits#35, vector#3255.
 func TestGrowsWithinSeconds(t *testing.T) {
+	large(t)
 	for name, service := range map[string]func(*house) func() int64{
 		"all alike":   func(*house) func() int64 { return func() int64 { return int64(50 * ms) } },
 		"exponential": func(h *house) func() int64 { return h.service },
@@ -233,6 +234,7 @@ func TestProbesApart(t *testing.T) {
 // A callee that refuses at once what is over its own limit neither looks quick
 // nor pulls the limit down to nothing (concurrency-limits#176).
 func TestInstantRefusalsAreNotQuickAnswers(t *testing.T) {
+	large(t)
 	h := newHouse(1, 1000, 50*ms, 8000, &Limit{Min: 4})
 	h.refuses = func(inFlight int) bool { return inFlight > 30 }
 	p := h.run(60*sec).phase(5*sec, 60*sec)
@@ -243,6 +245,7 @@ func TestInstantRefusalsAreNotQuickAnswers(t *testing.T) {
 
 // concurrency-limits#155.
 func TestStaysAtMax(t *testing.T) {
+	large(t)
 	h := newHouse(1, 100, 50*ms, 3000, &Limit{Min: 4, Max: 40})
 	p := h.run(100*sec).phase(10*sec, 100*sec)
 	assert.Equal(t, 40, p.high)

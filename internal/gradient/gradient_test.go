@@ -109,6 +109,7 @@ func TestTrickleAndSilence(t *testing.T) {
 }
 
 func TestClockSteps(t *testing.T) {
+	large(t)
 	for name, step := range map[string]time.Duration{
 		"back an hour":   -time.Hour,
 		"back 2 s":       -2 * sec,

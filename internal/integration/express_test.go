@@ -49,15 +49,15 @@ func TestExpressRateLimitIsObeyed(t *testing.T) {
 	for _, dialect := range []string{"draft-6", "draft-7", "draft-8", "legacy"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			w := newWatch()
+			w, calls := newWatch(), rounds(60)
 			spent := &spentWatch{base: newBase(t), began: w.began, dialect: dialect}
 			rt := patientTransport(spent)
 			rt.Hooks = w.hooks()
-			assert.Equal(t, 60, getAll(t, spent.above(rt), url+"/"+dialect, 8, 60), "calls answered 200")
+			assert.Equal(t, calls, getAll(t, spent.above(rt), url+"/"+dialect, 8, calls), "calls answered 200")
 			refused, all := w.refused(0)
 			t.Logf("%d of %d refused in %v; %v", refused, all, time.Since(w.began), w)
 			// Fewer than there are windows: one who goes slower need not use up each.
-			require.GreaterOrEqual(t, len(spent.told), 60/expressLimit/2, "answers that told that nothing is left")
+			require.GreaterOrEqual(t, len(spent.told), calls/expressLimit/2, "answers that told that nothing is left")
 			var early []string
 			for _, s := range spent.told {
 				require.Greater(t, s.until, s.from, "reset told")

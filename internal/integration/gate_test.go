@@ -23,7 +23,7 @@ import (
 // is refused again soon after slows down, too, and who would leave too late for
 // its answer does not leave.
 func TestClientOfAnOverloadedGate(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range few([]struct {
 		name     string
 		asked    int // a second
 		deadline time.Duration
@@ -37,7 +37,7 @@ func TestClientOfAnOverloadedGate(t *testing.T) {
 		{"tells its deadline", 200, 5 * time.Second, func(t *polite.Transport) {
 			t.Retry.DeadlineHeader, t.Retry.AttemptHeader = retry.DeadlineHeader, retry.AttemptHeader
 		}, 55},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const lasts = 80

@@ -24,7 +24,7 @@ func TestClientLearnsWhatTheGuardTells(t *testing.T) {
 	ten := 10 * time.Second
 	five := limiter.Per(5, time.Second)
 	day := must(limiter.Quota("day", 100_000, limiter.Day, nil))
-	for _, c := range []struct {
+	for _, c := range few([]struct {
 		name   string
 		limits []*limiter.Limit
 		burst  float64 // beside 5 a second
@@ -45,7 +45,7 @@ func TestClientLearnsWhatTheGuardTells(t *testing.T) {
 		{"sliding counter", one(limiter.SlidingCounter("c", 50, ten)), 0, 0.8},
 		{"sliding log", one(limiter.SlidingLog("l", 50, ten)), 0, 0.8},
 		{"sliding buckets", one(limiter.SlidingBuckets("s", 50, ten, 10)), 0, 0.7},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := meet(t, 1, c.limits)
@@ -64,7 +64,7 @@ func TestClientLearnsWhatTheGuardTells(t *testing.T) {
 func TestClientsShareWhatTheGuardTells(t *testing.T) {
 	five := limiter.Per(5, time.Second)
 	ten := 10 * time.Second
-	for _, c := range []struct {
+	for _, c := range few([]struct {
 		name    string
 		limits  []*limiter.Limit
 		clients int
@@ -81,7 +81,7 @@ func TestClientsShareWhatTheGuardTells(t *testing.T) {
 		{"queue", one(limiter.LeakyQueue("q", five, 10)), 2, 10, 0.97, 0.15},
 		{"sliding counter", one(limiter.SlidingCounter("c", 50, ten)), 2, 0, 0.75, 0.02},
 		{"sliding log", one(limiter.SlidingLog("l", 50, ten)), 2, 0, 0.7, 0.04},
-	} {
+	}) {
 		t.Run(fmt.Sprintf("%s, %d clients", c.name, c.clients), func(t *testing.T) {
 			t.Parallel()
 			l := meet(t, c.clients, c.limits)

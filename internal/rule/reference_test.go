@@ -269,7 +269,7 @@ func cost(rng *rand.Rand, quota int64) int64 {
 }
 
 func TestReference(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(rounds(100)) {
 		story(t, seed, 40)
 	}
 }

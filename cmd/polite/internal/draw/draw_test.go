@@ -65,6 +65,9 @@ func TestSVG(t *testing.T) {
 }
 
 func TestPNG(t *testing.T) {
+	if raced {
+		t.Skip("two seconds in one goroutine, where the race detector finds nothing")
+	}
 	var b bytes.Buffer
 	require.NoError(t, sample().PNG(&b))
 	image, err := png.Decode(&b)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,17 +10,22 @@ import (
 )
 
 // What the experiments with limits, waits and retries must show holds with each
-// of ten seeds. With the race detector, which makes it slow, with one.
+// of ten seeds. With the race detector, which makes it slow, with one, and what
+// simulates for seconds then, in one goroutine, is left out.
 func TestLimits(t *testing.T) {
 	tries := uint64(seeds)
 	if raced {
 		tries = 1
 	}
+	large := []string{fleet.Name, herd.Name, storm.Name, little.Name}
 	for _, e := range limits {
 		if e.Loose {
 			continue
 		}
 		t.Run(e.Name, func(t *testing.T) {
+			if raced && slices.Contains(large, e.Name) {
+				t.Skip(slowRaced)
+			}
 			t.Parallel()
 			for seed := range tries {
 				r, err := e.Run(t.Context(), Options{Seed: seed + 1})
@@ -36,6 +42,9 @@ func TestLimits(t *testing.T) {
 // The same seed gives the same.
 func TestSameAgain(t *testing.T) {
 	for _, e := range []Experiment{boundary, little} {
+		if raced && e.Name == little.Name {
+			continue // simulates for seconds, in one goroutine
+		}
 		text := func(seed uint64) string {
 			r, err := e.Run(t.Context(), Options{Seed: seed})
 			require.NoError(t, err)

@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,9 +81,10 @@ func TestWorstOf(t *testing.T) {
 func TestOverloadSameAgain(t *testing.T) {
 	text := func(v any) string {
 		b, err := json.Marshal(v)
-		require.NoError(t, err)
+		assert.NoError(t, err)
 		return string(b)
 	}
+	large := []string{"adaptive", "fair"} // no more goroutines than the others have, for seconds with -race
 	for name, run := range map[string]func(seed uint64) any{
 		"collapse": func(seed uint64) any { return runCollapseCase(seed, collapseGate).good },
 		"throttle": func(seed uint64) any {
@@ -91,9 +93,12 @@ func TestOverloadSameAgain(t *testing.T) {
 		"adaptive": func(seed uint64) any { return adaptiveFigures(seed) },
 		"fair":     func(seed uint64) any { return runTenants(seed, beside, fairDoors[fairOurs].new).began },
 	} {
-		first := text(run(3))
-		assert.Equal(t, first, text(run(3)), name)
-		assert.NotEqual(t, first, text(run(4)), name)
+		if raced && slices.Contains(large, name) {
+			continue
+		}
+		runs := abreast(3, func(i int) string { return text(run([]uint64{3, 3, 4}[i])) })
+		assert.Equal(t, runs[0], runs[1], name)
+		assert.NotEqual(t, runs[0], runs[2], name)
 	}
 	assert.Equal(t, []int{0, 1, 4, 9, 16}, abreast(5, func(i int) int { return i * i }))
 }
@@ -118,10 +123,16 @@ func TestModels(t *testing.T) {
 		assert.InDelta(t, 1.875, steady(1, nil, 0.5, 20*time.Second).load(), 0.02)
 	})
 	t.Run("a throttle sends K for each one accepted", func(t *testing.T) {
+		if raced {
+			t.Skip(slowRaced)
+		}
 		run := runThrottled(1, 1000, longWindow(2), never, 300)
 		assert.InDelta(t, 2, run.sentPerAccepted(150, 300), 0.05)
 	})
 	t.Run("who is large gets what the small leave", func(t *testing.T) {
+		if raced {
+			t.Skip(slowRaced)
+		}
 		run := runTenants(1, hundredfold, fairDoors[fairOurs].new)
 		assert.InDelta(t, 1000-9*50, run.began[0]/(fairTo-fairFrom), 20)
 		lot := runTenants(1, beside, fairDoors[1].new)
