@@ -27,6 +27,14 @@ func times(n int) int {
 	return n
 }
 
+// few is 1 where the race detector has nothing to find, for all is in scripts.
+func few(n int) int {
+	if raced && !long {
+		return 1
+	}
+	return n
+}
+
 // prepared is the circuit of s, ready for use.
 func (c *circuit) prepared(s *Store) *circuit {
 	c.once.Do(func() { c.prepare(s.Client, s.Timeout) })

@@ -109,6 +109,9 @@ func TestMergedWithAnImpossibleLog(t *testing.T) {
 // A proxy before a cluster, or one node reached as a single one: keys of one script
 // must be of one slot though the client library knows no cluster.
 func TestMergedOverAProxyOfACluster(t *testing.T) {
+	if !long {
+		t.Parallel() // it mostly waits
+	}
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	server.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	redistest.Eventually(t, "ok", func() bool { return strings.Contains(server.Do("CLUSTER", "INFO"), "cluster_state:ok") })

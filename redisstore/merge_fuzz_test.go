@@ -182,7 +182,7 @@ func TestMergedOverAnything(t *testing.T) {
 	names := []string{"a", "a:b{c}%#", "~", "}{", "{}", strings.Repeat("n", 40)}
 	userKeys := []string{"", "k", "{x}", "}{", "a:b", "%", "\x00\x01\xfe", strings.Repeat("long", 40), strings.Repeat("long", 40) + "x", "#"}
 	quickly := 0
-	for seed := range uint64(times(15)) {
+	for seed := range uint64(few(15)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		*now = 1_790_000_000_000_000 + rng.Int64N(1e12)
 		limits := []*limiter.Limit{made(limiter.TokenBucket("usual", limiter.Per(1000, time.Second), 20))}
@@ -298,5 +298,5 @@ func TestMergedOverAnything(t *testing.T) {
 		}
 		do("FLUSHALL")
 	}
-	assert.Greater(t, quickly, 100)
+	assert.Greater(t, quickly, 20)
 }

@@ -54,7 +54,7 @@ func TestMergedDecisionsAreTheSame(t *testing.T) {
 			return "some " + value
 		}
 		now := clocked(s)
-		for seed := range uint64(times(15)) {
+		for seed := range uint64(few(15)) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			*now = 1_790_000_000_000_000 + rng.Int64N(1e12)
 			limits := []*limiter.Limit{made(limiter.TokenBucket("usual", limiter.Per(1000, time.Second), 20))}
