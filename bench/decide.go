@@ -108,7 +108,8 @@ func kept() []Side {
 
 // asking is a side that decides on keys at random, all of which it knows.
 func asking(name string, goroutines int, start func() (func(key string) bool, func()),
-	known func(i int) string, keys func(pick func() int) func() string) Side {
+	known func(i int) string, keys func(pick func() int) func() string,
+) Side {
 	return Side{name, func() (func(*testing.B), func()) {
 		allow, stop := start()
 		n := small(1_000_000, 1_000)
