@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,8 +130,8 @@ func politely(client redisstore.Client, n int) func(context.Context, string) boo
 	}
 }
 
-// inRedis measures decisions of so many callers on so many keys, each side on a
-// server of its own that is empty.
+// inRedis measures decisions of so many callers on so many keys that are in use,
+// each side on a server of its own.
 func inRedis(name string, callers, n int) Question {
 	q := Question{Name: name, Base: redisBase, Rounds: 5, Metrics: []string{"decisions/s", "%-wrong", "allocs/op", "CPU-ns/op"}}
 	for _, s := range redisSides {
@@ -147,6 +149,15 @@ func inRedis(name string, callers, n int) Question {
 			for range 10 { // connects, and loads scripts
 				decide(ctx, keys[0])
 			}
+			var group sync.WaitGroup
+			for part := range slices.Chunk(keys, (n+15)/16) {
+				group.Go(func() {
+					for _, key := range part { // all are in use from the start
+						decide(ctx, key)
+					}
+				})
+			}
+			group.Wait()
 			return decidingInRedis(server, callers, func() bool { return decide(ctx, keys[rand.IntN(n)]) }), func() { stop(); server.stop() }
 		}})
 	}

@@ -17,7 +17,10 @@ local layout = ARGV[#ARGV]
 local seen, told, first, n = {}, {}, 0, 0
 which = { string.byte(layout, 2, #layout) }
 if struct and string.sub(layout, 1, 1) == 'm' then
-  values = pcall('MGET', _G.unpack(KEYS)) -- an error has none
+  values = pcall('MGET', _G.unpack(KEYS))
+  if values.err then -- the user may not
+    values = nil
+  end
 end
 for i = 1, #which do
   n = n + 1

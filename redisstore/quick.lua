@@ -54,7 +54,10 @@ local function quick(first, n, seen)
     if not p then
       return nil
     end
-    local value, spec, cost = values and values[i] or pcall('GETRANGE', KEYS[i], '0', '42'), p[2], p[3]
+    local value, spec, cost = values and (values[i] or ''), p[2], p[3]
+    if not value then
+      value = pcall('GETRANGE', KEYS[i], '0', '42')
+    end
     local a, b, was = 0, 0, false
     if #value == 42 and find(value, spec, 1, true) == 1 then
       a, b = unpack('<dd', value, 27)
