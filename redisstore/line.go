@@ -9,12 +9,12 @@ import (
 
 const (
 	// maxSenders is how many batches may be under way at once. With one, Redis is
-	// idle while its answers are handed out; with two, a call waits for at most half
-	// a round trip to be sent; with more, batches get small and cost more.
-	maxSenders = 2
+	// idle while its answers are handed out; with two, as batches differ in size, it
+	// still is at times; with more, they get small and cost more.
+	maxSenders = 3
 	maxBatch   = 128
 
-	// A Redis that is far away could not be asked often enough by two. So there may
+	// A Redis that is far away could not be asked often enough by so few. So there may
 	// be one more for each mostWait of a round trip, of two at least and up to maxFar:
 	// when a full batch waits, or a call has waited for that long. One that hangs is
 	// not sent more than that, for it would run later what nobody waits for.
