@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"regexp"
@@ -49,18 +51,32 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A process ends when its input does, and says what is wrong with its arguments.
+// A process without a Redis sends all the same, ends when its input does, and says
+// what is wrong with its arguments.
 func TestMember(t *testing.T) {
 	require.Error(t, member(strings.NewReader(""), nil))
 	require.Error(t, member(strings.NewReader(""), []string{"0", "x", "1", "127.0.0.1:1", "http://127.0.0.1:1"}))
 	require.Error(t, member(strings.NewReader(""), []string{"0", "1", "1", "nowhere", "http://127.0.0.1:1"}))
-	cmd := exec.Command(os.Args[0], beMember, "0", "1", "10", "127.0.0.1:1", "http://127.0.0.1:1")
+	sent := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case sent <- r.Header.Get(header):
+		default:
+		}
+	}))
+	defer server.Close()
+	cmd := exec.Command(os.Args[0], beMember, "7", "1", "10", "127.0.0.1:1", server.URL)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	_, err = in.Write([]byte("go\n"))
 	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond)
+	select {
+	case number := <-sent:
+		assert.Equal(t, "7", number)
+	case <-time.After(time.Minute):
+		t.Error("nothing was sent for a minute")
+	}
 	require.NoError(t, in.Close())
 	require.NoError(t, cmd.Wait())
 }
