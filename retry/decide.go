@@ -86,10 +86,12 @@ func (p *Policy) decide(s situation, random func() float64) decision {
 		case s.wait >= s.room:
 			return stop(observe.Deadline)
 		}
-		if told := s.leave(random); told >= d.wait || d.wait >= s.room {
+		// Told zero is no order to come back at once: the backoff stays the least.
+		if told := s.leave(random); told >= d.wait || d.wait >= s.room && s.wait > 0 {
 			d.wait, d.reason = told, observe.Told
 		}
-	} else if d.wait >= s.room {
+	}
+	if d.wait >= s.room {
 		return stop(observe.Deadline)
 	}
 	if !s.funded {

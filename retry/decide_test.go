@@ -64,6 +64,7 @@ func TestDecide(t *testing.T) {
 		{"told too long", Policy{}, func(s *situation) { s.told, s.wait = true, 301*time.Second }, -1, observe.TooLong},
 		{"told beyond the deadline", Policy{}, func(s *situation) { s.told, s.wait, s.room = true, told, told }, -1, observe.Deadline},
 		{"backoff beyond the deadline", Policy{}, func(s *situation) { s.room = 250 * time.Millisecond }, -1, observe.Deadline},
+		{"told zero, backoff beyond the deadline", Policy{}, func(s *situation) { s.told, s.room = true, 250*time.Millisecond }, -1, observe.Deadline},
 		{"deadline passed", Policy{Base: -1}, func(s *situation) { s.room = 0 }, -1, observe.Deadline},
 		{"no token", Policy{}, func(s *situation) { s.funded = false }, -1, observe.Budget},
 		{"refused", Policy{OutlastOpen: true}, func(s *situation) { s.kind = refused }, -1, observe.Refused},
@@ -144,7 +145,7 @@ func TestToldIsNeverUndercut(t *testing.T) {
 		}
 		d := p.decide(s, rand.New(rand.NewPCG(seed, 2)).Float64)
 		fits := told <= p.maxRetryAfter() && told < room
-		if d.again != fits && !(open && fits) { // the floor of an open circuit may not fit
+		if d.again != fits && !(fits && (open || told == 0)) { // the floor of an open circuit may not fit, nor that of told zero
 			return false
 		}
 		return !d.again || d.wait >= told && d.wait < room &&
