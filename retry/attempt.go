@@ -88,7 +88,7 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 	started := a.Began()
 	resp, err := a.roundTrip(base)
 	now := a.call.State.now()
-	answer := observe.Answer{Attempt: event, Err: err, Took: now.Sub(started)}
+	answer := observe.Answer{Attempt: event, Err: shown(err), Took: now.Sub(started)}
 	if err == nil {
 		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, now), true
 		answer.Status, answer.Told, answer.IsTold = resp.StatusCode, a.Signal.Wait, a.Signal.Told

@@ -337,7 +337,7 @@ func (c *Call) report() {
 		return
 	}
 	ctx, d := c.Request.Context(), c.verdict
-	status, err := 0, c.attempt.Err
+	status, err := 0, shown(c.attempt.Err)
 	if r := c.attempt.Response; r != nil {
 		status = r.StatusCode
 	}

@@ -111,6 +111,27 @@ func messageOf(err error) string {
 	return text
 }
 
+// shown is an error for hooks: one that may be printed. A base made of an
+// http.Client puts the URL into its errors, with path and query.
+func shown(err error) error {
+	if err = withoutURL(err); err == nil {
+		return nil
+	}
+	if text := messageOf(err); text != err.Error() {
+		return &redacted{text, err}
+	}
+	return err
+}
+
+// redacted is an error whose message shows no URL.
+type redacted struct {
+	text string
+	err  error
+}
+
+func (e *redacted) Error() string { return e.text }
+func (e *redacted) Unwrap() error { return e.err }
+
 // eachURL calls do for the first *url.Error of every branch of an error.
 func eachURL(err error, do func(*url.Error)) {
 	for err != nil {

@@ -219,3 +219,23 @@ func TestRequestCancelEndsTheWait(t *testing.T) {
 		})
 	}
 }
+
+// Hooks write logs.
+func TestHooksSeeNoURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaky := &url.Error{Op: "Get", URL: "http://auth/?secret=1", Err: io.ErrUnexpectedEOF}
+		nested := fmt.Errorf("signing: %w", leaky)
+		var l log
+		_, err := send(t, says(fails(leaky), fails(nested)), steady(func(p *retry.Policy) { p.MaxAttempts = 2 }), with(call(t, "GET", ""), l.with))
+		require.ErrorIs(t, err, leaky)
+		var told []string
+		for _, a := range l.answers {
+			told = append(told, a.Err.Error())
+		}
+		require.Len(t, l.retried, 1)
+		require.Len(t, l.gaveUp, 1)
+		told = append(told, l.retried[0].Err.Error(), l.gaveUp[0].Err.Error())
+		assert.Equal(t, []string{"unexpected EOF", "signing: unexpected EOF", "unexpected EOF", "signing: unexpected EOF"}, told)
+		assert.ErrorIs(t, l.gaveUp[0].Err, leaky)
+	})
+}
