@@ -345,7 +345,7 @@ func (b *Breaker) window() time.Duration {
 	case b.Window == 0:
 		return 10 * time.Second
 	}
-	return b.Window
+	return min(b.Window, mostWindow)
 }
 
 func (b *Breaker) minCalls() int64 {

@@ -2,7 +2,13 @@ package breaker
 
 import "time"
 
-const cells = 10
+const (
+	cells = 10
+
+	// mostWindow stands for every longer Window: instants may be that far apart,
+	// and a minute more, without overflow.
+	mostWindow = 365 * 24 * time.Hour
+)
 
 // A window counts the calls of the last while in a ring of cells. The first
 // call after silence begins the first cell, so what it counted is forgotten

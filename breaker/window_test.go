@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,18 @@ func TestWindow(t *testing.T) {
 				do(t, b, host, Failure)
 				requireAsksOpen(t, b, host, tc.opens)
 			})
+		})
+	}
+}
+
+func TestWindowOfAnyLength(t *testing.T) {
+	for _, window := range []time.Duration{1, 100 * 365 * 24 * time.Hour, math.MaxInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			b := exact(&Breaker{Failures: -1, FailureRate: 0.5, MinCalls: 4, Window: window})
+			do(t, b, host, times(3, Failure)...)
+			requireAsksOpen(t, b, host, false)
+			do(t, b, host, Failure)
+			requireAsksOpen(t, b, host, true)
 		})
 	}
 }
