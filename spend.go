@@ -44,7 +44,7 @@ func (c *call) spendAll(spent []spending, perAttempt bool) ([]spending, error) {
 		left, err := q.Spend(c.ctx(), c.account, cost)
 		if err != nil {
 			c.refund(spent)
-			return spent[:0], err
+			return spent[:0], c.withCause(err)
 		}
 		spent = append(spent, spending{q, left})
 	}

@@ -179,10 +179,19 @@ func (t *Transport) fallback(r *http.Request, err error) (*http.Response, error)
 		return nil, err
 	}
 	resp, err := t.Fallback(r, err)
-	if resp == nil && err == nil {
-		err = errors.New("polite: Transport.Fallback returned neither a response nor an error")
+	switch {
+	case resp == nil && err == nil:
+		return nil, errors.New("polite: Transport.Fallback returned neither a response nor an error")
+	case resp == nil:
+		return nil, err
+	case resp.Body == nil:
+		resp.Body = http.NoBody
 	}
-	return resp, err
+	if err != nil { // never both
+		resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
 }
 
 func refusedByCircuit(err error) bool {
@@ -338,7 +347,7 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 	}
 	s.release = release
 	if err = c.ctx().Err(); err != nil { // too late to send says nothing about the host
-		return nil, err
+		return nil, c.withCause(err)
 	}
 	if t.Throttle != nil {
 		if s.pass, err = t.Throttle.Enter(c.retry.Origin, time.Time{}, draw); err != nil {
@@ -398,6 +407,14 @@ func (c *call) Forecast(at time.Time) time.Time {
 		takes = max(takes, p.Pacer.Takes(p.Key))
 	}
 	return leaves.Add(min(takes, max(0, deadline.Sub(at)/2)))
+}
+
+// withCause adds to the error of the call's context why that ended.
+func (c *call) withCause(err error) error {
+	if ctx := c.ctx(); err == ctx.Err() {
+		_, err = pacer.WaitAll(ctx) // with nothing to wait for, it says just this
+	}
+	return err
 }
 
 func nothing() {}

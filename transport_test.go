@@ -159,12 +159,20 @@ func TestAnOpenCircuitCostsNothing(t *testing.T) {
 }
 
 func TestFallbackAnswersForAnOpenCircuit(t *testing.T) {
+	unwanted := newBody("x")
 	tr := &polite.Transport{
 		Base:    newProvider(func(int, *http.Request) (*http.Response, error) { return nil, dialError() }),
 		Breaker: &breaker.Breaker{Failures: 1},
 		Fallback: func(r *http.Request, err error) (*http.Response, error) {
-			if r.URL.Path == "/none" {
+			switch r.URL.Path {
+			case "/none":
 				return nil, nil
+			case "/both":
+				resp := reply(nil, 200)
+				resp.Body = unwanted
+				return resp, err
+			case "/bodiless":
+				return &http.Response{StatusCode: 200}, nil
 			}
 			return reply(nil, 200, "X-From", "cache"), nil
 		},
@@ -178,6 +186,32 @@ func TestFallbackAnswersForAnOpenCircuit(t *testing.T) {
 	assert.Same(t, r, resp.Request)
 	_, err = tr.RoundTrip(request(t, "GET", "http://api.test/none", ""))
 	require.ErrorContains(t, err, "Fallback")
+
+	// It is held to the contract of http.RoundTripper.
+	resp, err = tr.RoundTrip(request(t, "GET", "http://api.test/both", ""))
+	var open *breaker.OpenError
+	require.ErrorAs(t, err, &open)
+	assert.Nil(t, resp)
+	assert.EqualValues(t, 1, unwanted.closes.Load())
+	resp, err = tr.RoundTrip(request(t, "GET", "http://api.test/bodiless", ""))
+	require.NoError(t, err)
+	assert.NotNil(t, resp.Body)
+}
+
+// Nobody has to wait for that: who comes too late is told why.
+func TestEndedContextTellsItsCause(t *testing.T) {
+	why := errors.New("shutting down")
+	for name, tr := range map[string]*polite.Transport{
+		"nothing to wait for": {},
+		"a pacer":             {Pacer: &pacer.Pacer{Rate: pacer.Per(1, time.Second)}},
+		"a quota":             {Quotas: []*quota.Quota{{Limit: 1}}},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		_, err := tr.RoundTrip(request(t, "GET", "http://api.test/", "").WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled, name)
+		require.ErrorIs(t, err, why, name)
+	}
 }
 
 // The circuit was open at first, and outlasted. What became of the call then is
