@@ -70,6 +70,8 @@ func TestServices(t *testing.T) {
 		// Milliseconds, minutes and durations.
 		{"KuCoin, an instant all the same", 429, []string{dated, "gw-ratelimit-limit: 500", "gw-ratelimit-remaining: 0", "gw-ratelimit-reset: 1772366430000"}, "30s Gw-Ratelimit-Reset by 0 | 0/500 reset 30s"},
 		{"reset in milliseconds by name", 429, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-Ms: 2500"}, "2.5s X-Ratelimit-Reset-Ms by 0 | 0/? reset 2.5s"},
+		{"a delay in milliseconds by name", 429, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After-Ms: 2500"}, "2.5s X-Ratelimit-Reset-After-Ms by 0 | 0/? reset 2.5s"},
+		{"milliseconds without a dash", 429, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-ResetMilliseconds: 2500"}, "2.5s X-Ratelimit-Resetmilliseconds by 0 | 0/? reset 2.5s"},
 		{"an instant in milliseconds by name", 429, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-Ms: 1772366402500"}, "2.5s X-Ratelimit-Reset-Ms by 0 | 0/? reset 2.5s"},
 		{"Together, limits by the window of a duration", 429, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Window: 1m", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 45000"}, "45s X-Ratelimit-Reset by 0 | 0/10 reset 45s window 1m0s"},
 		{"Cerebras, units and windows in names", 429, []string{"x-ratelimit-limit-requests-day: 14400", "x-ratelimit-remaining-requests-day: 14399", "x-ratelimit-reset-requests-day: 33011.38", "x-ratelimit-limit-tokens-minute: 60000", "x-ratelimit-remaining-tokens-minute: 0", "x-ratelimit-reset-tokens-minute: 11.38"}, "11.38s X-Ratelimit-Reset-Tokens-Minute by 1 | requests-day(requests) 14399/14400 reset 9h10m11.38s window 24h0m0s | tokens-minute(tokens) 0/60000 reset 11.38s window 1m0s"},

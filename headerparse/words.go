@@ -91,7 +91,7 @@ func readWords(rest string) (r role, limit string, u unit) {
 	}
 	body, u := cutUnit(rest)
 	r, limit = readBody(body)
-	if u != byValue && r != roleReset && r != roleResetTime && r != roleWindow && r != roleRetry {
+	if u != byValue && r != roleReset && r != roleResetAfter && r != roleResetTime && r != roleWindow && r != roleRetry {
 		u = byValue
 		r, limit = readBody(rest) // no unit, part of the limit's name
 	}
@@ -166,6 +166,9 @@ func finer(r role, low []byte, other string) (role, string) {
 }
 
 func cutUnit(rest string) (body string, u unit) {
+	if n := len(rest) - len("milliseconds"); n > 0 && rest[n-1] != '-' && equalFold(rest[n:], "milliseconds") {
+		return rest[:n], inMillis // ResetMilliseconds
+	}
 	i := strings.LastIndexByte(rest, '-')
 	if i <= 0 {
 		return rest, byValue
