@@ -90,7 +90,8 @@ func (a *Attempt) observed(base http.RoundTripper) (*http.Response, error) {
 	now := a.call.State.now()
 	answer := observe.Answer{Attempt: event, Err: shown(err), Took: now.Sub(started)}
 	if err == nil {
-		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, now), true
+		// By the wall clock, which may have been set since State's first reading.
+		a.Signal, a.Parsed = headerparse.Parse(resp.StatusCode, resp.Header, time.Time{}), true
 		answer.Status, answer.Told, answer.IsTold = resp.StatusCode, a.Signal.Wait, a.Signal.Told
 	}
 	h.Answered(ctx, answer)
