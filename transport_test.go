@@ -259,6 +259,35 @@ func TestPanickingHookHoldsNoPlace(t *testing.T) {
 	})
 }
 
+// Nobody gets the response of a call whose own functions panic, so it is closed.
+func TestPanicAfterAnAnswerHoldsNoPlace(t *testing.T) {
+	for name, change := range map[string]func(*polite.Transport, *http.Request){
+		"check": func(tr *polite.Transport, _ *http.Request) {
+			tr.Retry.Check = func(*retry.Attempt) retry.Verdict { panic(1) }
+		},
+		"hook": func(tr *polite.Transport, _ *http.Request) {
+			tr.Hooks = &observe.Hooks{Retried: func(context.Context, observe.Retry) { panic(1) }}
+		},
+		"getbody": func(_ *polite.Transport, r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { panic(1) } },
+	} {
+		answer := newBody("busy")
+		tr := &polite.Transport{
+			Base: newProvider(func(_ int, r *http.Request) (*http.Response, error) {
+				resp := reply(r, 503)
+				resp.Body = answer
+				return resp, nil
+			}),
+			Retry: &retry.Policy{}, Pacer: &pacer.Pacer{MaxInFlight: 1},
+		}
+		r := request(t, "PUT", "http://api.test/", "x")
+		change(tr, r)
+		assert.Panics(t, func() { tr.RoundTrip(r) }, name)
+		assert.EqualValues(t, 1, answer.closes.Load(), name)
+		calls, _ := tr.Pacer.InFlight("http://api.test:80")
+		assert.Zero(t, calls, name)
+	}
+}
+
 // The caller who waits for the circuit gets through with the probe.
 func TestOutlastOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -157,6 +157,12 @@ func (c *Call) decide() (again bool) {
 		return false
 	}
 	c.tired = true
+	decided := false
+	defer func() {
+		if !decided { // Check, GetBody or a hook panicked, or ended the goroutine
+			c.abandon()
+		}
+	}()
 	s := c.judge()
 	if (s.kind == final || s.kind == conflict) && s.check != Retry {
 		c.succeed()
@@ -179,7 +185,18 @@ func (c *Call) decide() (again bool) {
 			a.Response = nil
 		}
 	}
+	decided = true
 	return c.verdict.again
+}
+
+// abandon closes what the caller will not get.
+func (c *Call) abandon() {
+	if resp := c.attempt.Response; resp != nil {
+		resp.Body.Close()
+	}
+	if c.body != nil {
+		c.body.Close()
+	}
 }
 
 // judge finds out what the attempt came to.
