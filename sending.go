@@ -19,6 +19,7 @@ type sending struct {
 	pass    breaker.Pass
 	permit  breaker.Permit
 	release func()
+	unread  *http.Response  // if Outcome or Actual panics, nobody gets it
 	outcome breaker.Outcome // until an answer is read: neutral
 	told    time.Duration
 	now     time.Time
@@ -126,6 +127,9 @@ func (s *sending) hold(resp *http.Response) *http.Response {
 
 func (s *sending) end() {
 	defer s.release() // also when a hook of the circuit panics
+	if s.unread != nil {
+		s.unread.Body.Close()
+	}
 	if s.spent != nil && !s.try.Sent() {
 		s.call.refund(s.spent)
 	}

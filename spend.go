@@ -83,6 +83,19 @@ func (c *call) settle(spent []spending, resp *http.Response, untouched bool) {
 	}
 }
 
+// settleCall is settle for the quotas that count calls. If Actual panics, nobody
+// gets the response.
+func (c *call) settleCall(resp *http.Response, untouched bool) {
+	settled := false
+	defer func() {
+		if !settled && resp != nil {
+			resp.Body.Close()
+		}
+	}()
+	c.settle(c.spent, resp, untouched)
+	settled = true
+}
+
 // refund works for a caller that is gone, too.
 func (c *call) refund(spent []spending) {
 	for _, s := range spent {

@@ -159,7 +159,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, untouched, err := retry.Do(&c.retry) // retry: c.Send, again and again
 	if c.spent != nil {
-		c.settle(c.spent, resp, untouched)
+		c.settleCall(resp, untouched)
 	}
 	t.end(c)
 
@@ -360,7 +360,9 @@ func (c *call) Send(a *retry.Attempt) (*http.Response, error) {
 		}
 	}
 	resp, err := a.RoundTrip(t.base())
+	s.unread = resp
 	s.read(resp, err)
+	s.unread = nil
 	return s.hold(resp), err
 }
 

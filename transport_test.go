@@ -268,6 +268,16 @@ func TestPanicAfterAnAnswerHoldsNoPlace(t *testing.T) {
 		"hook": func(tr *polite.Transport, _ *http.Request) {
 			tr.Hooks = &observe.Hooks{Retried: func(context.Context, observe.Retry) { panic(1) }}
 		},
+		"outcome": func(tr *polite.Transport, _ *http.Request) {
+			tr.Breaker, tr.Outcome = &breaker.Breaker{}, func(int, bool) breaker.Outcome { panic(1) }
+		},
+		"actual": func(tr *polite.Transport, _ *http.Request) {
+			tr.Retry = nil
+			tr.Quotas = []*quota.Quota{{Limit: 9, Actual: func(*http.Response) int64 { panic(1) }}}
+		},
+		"actual of a try": func(tr *polite.Transport, _ *http.Request) {
+			tr.Quotas = []*quota.Quota{{Limit: 9, PerAttempt: true, Actual: func(*http.Response) int64 { panic(1) }}}
+		},
 		"getbody": func(_ *polite.Transport, r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { panic(1) } },
 	} {
 		answer := newBody("busy")
